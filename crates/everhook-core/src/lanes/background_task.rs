@@ -54,7 +54,7 @@ pub(super) enum BackgroundTask {
     /// Add up what happened at endpoints.
     AddTallies(Arc<Vec<Tally>>),
     /// Tell the alerts that wait.
-    TellAlerts,
+    PublishAlerts,
 }
 
 /// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
@@ -71,7 +71,7 @@ pub(super) enum Done {
     DrainEnded,
     /// So many of the first are added.
     TalliesAdded(Arc<Vec<Tally>>, usize),
-    AlertsTold(bool),
+    AlertsPublished(bool),
 }
 
 /// An organization that came from another pool, and by which of its moves.
@@ -162,9 +162,9 @@ async fn run_task(line: &Line, background_task: BackgroundTask) -> Result<Done, 
             let added = add_tallies(line, &tallies).await;
             Done::TalliesAdded(tallies, added)
         }
-        BackgroundTask::TellAlerts => {
+        BackgroundTask::PublishAlerts => {
             alert::publish_pending(line).await?;
-            Done::AlertsTold(true)
+            Done::AlertsPublished(true)
         }
     })
 }
@@ -227,7 +227,7 @@ async fn free_heads(line: &Line) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes how breakers stand, with what their owners are told.
+/// Writes how breakers stand, with the alerts to their owners.
 pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
     for change in &mut changes {
         if let Some(transition) = change.transition {
@@ -334,7 +334,7 @@ impl BackgroundTask {
             Self::KeepBreakers(_) => "writing circuit-breaker state",
             Self::EndDrain(..) => "ending a drain",
             Self::AddTallies(_) => "writing statistics",
-            Self::TellAlerts => "telling alerts",
+            Self::PublishAlerts => "telling alerts",
         }
     }
 
@@ -356,7 +356,7 @@ impl BackgroundTask {
                 let all = tallies.len();
                 Done::TalliesAdded(tallies, all)
             }
-            Self::TellAlerts => Done::AlertsTold(false),
+            Self::PublishAlerts => Done::AlertsPublished(false),
         }
     }
 }

@@ -95,7 +95,7 @@ fn a_person_who_was_faster_is_heeded_once_although_ours_is_not_written() {
     board.adjust(&policy_now(), NOW);
     assert_eq!(board.report(LANE, NOW).expect("a lane").breaker.state, BreakerState::Closed);
     assert!(!board.breakers.has_unwritten());
-    // A write of ours that was under way is told the same later, which is no news.
+    // A write of ours that was under way is reported later, which is no news.
     board.breakers.overruled(theirs);
     assert_eq!(board.breakers.take_news(LANE), None);
 }

@@ -24,7 +24,7 @@ pub(super) struct Gate {
     paused: bool,
     /// The endpoint asked to be left alone until then.
     held_until: Option<Timestamp>,
-    /// A request could not be made for want of something on our side: another is tried then. The endpoint did not ask for it, and nobody is told so.
+    /// A request could not be made for want of something on our side: another is tried then. The endpoint did not ask for it, and that is not reported.
     backs_off_until: Option<Timestamp>,
 }
 

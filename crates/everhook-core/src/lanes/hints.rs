@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the engine is told.
+/// The messages to the engine.
 pub(super) enum Hint {
     /// These deliveries are durable and waiting.
     Committed(Vec<Committed>),
@@ -53,7 +53,7 @@ impl Hint {
 }
 
 /// How many queues that other nodes hinted at may wait. Such hints can be forged, and the engine may lag: more are dropped, and the next survey finds
-/// what they told.
+/// what they said.
 const REMOTE_QUEUES_MAX: usize = 8_192;
 
 /// How many hints may wait with their events.

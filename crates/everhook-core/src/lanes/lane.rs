@@ -43,7 +43,7 @@ const WINDOW_LOW_MAX: usize = 200;
 /// A window that is up to so many times as long is filled again if a read for others begins: lanes that wait for the same events then read them once.
 const WINDOWS_SOON: usize = 4;
 
-/// How long at most a queue that has just looked gathers hints before it looks again: one read then brings what many hints told. Others look at once.
+/// How long at most a queue that has just looked gathers hints before it looks again: one read then brings what many hints announced. Others look at once.
 pub(super) const HINTS_GATHER: Duration = Duration::from_millis(20);
 
 /// A request that takes longer than this is slow, and so is a lane that has had one under way for longer.
@@ -62,7 +62,7 @@ pub(super) enum Pace {
 
 /// The deliveries of one endpoint.
 pub(super) struct Lane {
-    /// What it goes by.
+    /// Its settings.
     pub(super) policy: Arc<LanePolicy>,
     /// Whether requests may start.
     pub(super) gate: Gate,
@@ -414,7 +414,7 @@ impl Lane {
         given_back
     }
 
-    /// The endpoint gets events again: what was given back and not cancelled is read anew.
+    /// The endpoint gets events again: what was given back and not cancelled is read again.
     pub(super) fn reopen(&mut self, now: Timestamp) {
         self.closed = false;
         self.queues.iter_mut().for_each(|queue| queue.backlog.add(UnreadRange { due_from: Timestamp::EPOCH, look_at: now }));

@@ -77,7 +77,7 @@ pub(crate) struct Connections<'a> {
 
 /// Why an owner's life is over.
 pub(crate) enum OwnerExit {
-    /// It was told to stop.
+    /// A stop was requested.
     Stopped,
     /// Nobody writes outcomes any more: start again from the store.
     SettlerGone,
@@ -170,7 +170,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// Runs until told to stop. Returns with nothing in flight; outcomes may still be on their way through the settler.
+    /// Runs until a stop is requested. Returns with nothing in flight; outcomes may still be on their way through the settler.
     pub(crate) async fn run(mut self) -> OwnerExit {
         if !self.remember_breakers().await {
             return OwnerExit::Stopped;
@@ -278,7 +278,7 @@ impl<'a> Owner<'a> {
             // Whoever's duty it is looks for them once a second.
             if self.line.held_lease.does(Duty::Alerts) {
                 self.telling_alerts = true;
-                self.send(BackgroundTask::TellAlerts);
+                self.send(BackgroundTask::PublishAlerts);
             }
         }
     }

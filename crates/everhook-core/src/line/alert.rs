@@ -1,6 +1,6 @@
 //! Step 5: an end that a person should know of becomes an event of the organization's `operational` application, and goes back to step 1.
 //!
-//! The alert is recorded in the write that settles, and told afterwards: a crash in between tells it later, never twice, because its id is the
+//! The alert is recorded in the write that settles, and published afterwards: a crash in between publishes it later, never twice, because its id is the
 //! idempotency key of the event that tells it.
 
 use bytes::Bytes;
@@ -23,10 +23,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many alerts are told in one go.
+/// How many alerts are published at once.
 const ALERT_BATCH: u32 = 100;
 
-/// What the organization is told about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
+/// What is reported to the organization about a settlement: nothing unless the delivery died. Operational deliveries raise none themselves, or an
 /// endpoint for alerts that is down would feed on its own failures.
 pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stage, now: Timestamp) -> Vec<SettlementAlert> {
     let Stage::Dead { cause, .. } = *stage else { return Vec::new() };
@@ -39,13 +39,13 @@ pub fn after(line: &Line, flight: &InFlight, with: &AttemptContext, stage: &Stag
         return vec![SettlementAlert { alert, condition: AlertCondition::Always }];
     }
     let Some(endpoint) = with.destination.endpoint().filter(|_| !with.destination.is_operational()) else { return Vec::new() };
-    let told = |alert, condition| SettlementAlert { alert, condition };
-    let mut alerts = vec![told(exhausted(line, flight, endpoint, cause, now), AlertCondition::Always)];
+    let reported = |alert, condition| SettlementAlert { alert, condition };
+    let mut alerts = vec![reported(exhausted(line, flight, endpoint, cause, now), AlertCondition::Always)];
     if cause == DeathCause::Gone {
-        alerts.push(told(disabled(line, endpoint, now), AlertCondition::IfDisabledByThis));
+        alerts.push(reported(disabled(line, endpoint, now), AlertCondition::IfDisabledByThis));
     }
     if flight.due.replay_of.is_some() {
-        alerts.push(told(replay_failed(line, flight, endpoint, cause, now), AlertCondition::IfAutomaticReplay));
+        alerts.push(reported(replay_failed(line, flight, endpoint, cause, now), AlertCondition::IfAutomaticReplay));
     }
     alerts
 }
@@ -116,7 +116,7 @@ pub struct HealthStory<'a> {
     pub next_attempt_at: Option<Timestamp>,
 }
 
-/// What an organization is told about an endpoint that fails for days, or works again.
+/// What is reported to an organization about an endpoint that fails for days, or works again.
 pub fn of_health(line: &Line, story: &HealthStory<'_>) -> Alert {
     let HealthStory { endpoint, record, activity, .. } = story;
     let settings = &line.endpoint_health;
@@ -177,7 +177,7 @@ fn disabled(line: &Line, endpoint: &Endpoint, now: Timestamp) -> Alert {
     new_alert(line, endpoint, "endpoint.disabled", &data, now)
 }
 
-/// What the organization is told about a breaker: that it opened, and that it closed again.
+/// What is reported to the organization about a breaker: that it opened, and that it closed again.
 ///
 /// # Errors
 /// [`StoreError`] if the endpoint cannot be read.
@@ -203,7 +203,7 @@ pub async fn of_breaker(
     Ok(vec![new_alert(line, endpoint, event_type, &data, transition.at)])
 }
 
-/// What the organization is told about the end of an operation.
+/// What is reported to the organization about the end of an operation.
 pub fn of_operation(line: &Line, operation: &Operation, status: OperationStatus, now: Timestamp) -> Alert {
     let data = json!({
         "organization_id": operation.organization.to_string(),
@@ -248,7 +248,7 @@ fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_js
 /// Tells an organization at once of something that no write records, such as a queue that cannot be consumed. A crash meanwhile loses it.
 ///
 /// # Errors
-/// [`PublishError`] if it could not be told.
+/// [`PublishError`] if it could not be published.
 pub async fn publish_now(
     line: &Line,
     organization: OrganizationId,
@@ -268,7 +268,7 @@ pub async fn publish_now(
 /// Tells every alert that waits.
 ///
 /// # Errors
-/// [`StoreError`] if the store cannot be reached; what was not told yet still waits.
+/// [`StoreError`] if the store cannot be reached; what was not published yet still waits.
 pub async fn publish_pending(line: &Line) -> Result<(), StoreError> {
     loop {
         let pending = line.ports.outbox.pending(ALERT_BATCH).await?;
@@ -289,7 +289,7 @@ pub async fn publish_pending(line: &Line) -> Result<(), StoreError> {
 /// What came of telling some alerts.
 #[derive(Default)]
 struct PublishedAlerts {
-    /// Those that need not be told again: they were told, or nobody can be.
+    /// Those that need not be published again: they were, or cannot be.
     over: Vec<AlertId>,
     /// Why others still wait, if any do.
     failure: Option<StoreError>,

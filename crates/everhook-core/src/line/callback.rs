@@ -34,7 +34,7 @@ use crate::{
 /// How long a caller's server may take.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a delivery waits before it looks again at a job whose end it was not told of; doubled with each look,
+/// How long a delivery waits before it looks again at a job whose end was not reported to it; doubled with each look,
 const LOOK_DELAY: Duration = Duration::from_secs(5 * 60);
 /// up to this.
 const LOOK_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
@@ -144,7 +144,7 @@ fn body_of(job: &Job, document: &JobDocument) -> Bytes {
     report.write()
 }
 
-/// Those of a webhook, so that receivers verify both alike. The job is the message: whoever is told twice knows by its id.
+/// Those of a webhook, so that receivers verify both alike. The job is the message: whoever is notified twice knows by its id.
 fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Timestamp) -> Vec<(OutgoingHeader, Bytes)> {
     let signable = Signable { event: event.id, at: now, body, style: SignatureStyle::Hex };
     let signatures = signing::sign(keys, &signable);

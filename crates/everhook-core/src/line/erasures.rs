@@ -83,7 +83,7 @@ impl Recent {
     }
 }
 
-/// After events were erased in the store, and before anybody is told: takes them out of memory, and hands what was held behind them to its lanes.
+/// After events were erased in the store, and before anybody gets an answer: takes them out of memory, and hands what was held behind them to its lanes.
 pub(crate) async fn withdraw(line: &Line, events: Vec<EventId>, freed: Vec<FreedInLane>) {
     line.erasures.remember(&events, line.ports.clock.now());
     line.wake_up.erased(events);

@@ -101,7 +101,7 @@ pub struct Line {
     pub publish_rates: Rates,
     /// How many requests sources take.
     pub inbound_rates: InboundRates,
-    /// What is tried again, and was told.
+    /// What is tried again, and was logged.
     pub repeated_failures: RepeatedFailures,
     /// Whether this machine lacks what requests need.
     shortage: Mutex<RepeatedFailure>,
@@ -129,7 +129,7 @@ pub struct Line {
     pub backfills_bell: Notify,
     /// The same for what deleted organizations and applications have left.
     pub deletions_bell: Notify,
-    /// Rung when attempts succeeded: endpoints whose owners were told of trouble may be among those that work again.
+    /// Rung when attempts succeeded: endpoints whose owners were notified of a problem may be among those that work again.
     pub recoveries_bell: Notify,
     /// Rung when a call waits for a person, or something follows from a decision about one that is not done yet.
     pub approvals_bell: Notify,
@@ -139,7 +139,7 @@ pub struct Line {
     pub health_checks: HealthCheckSettings,
     /// How often alert rules are evaluated.
     pub alert_interval: Duration,
-    /// How people are told.
+    /// How people are notified.
     pub notifications: NotificationSettings,
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
@@ -181,11 +181,11 @@ pub struct LineSettings {
     pub alert_interval: Duration,
     /// How many requests of calls may be under way.
     pub calls_in_flight_max: u32,
-    /// How people are told.
+    /// How people are notified.
     pub notifications: NotificationSettings,
 }
 
-/// How people are told what happened.
+/// How people are notified of what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationSettings {
     /// What messages call the sender.
@@ -281,7 +281,7 @@ impl Line {
         }
     }
 
-    /// Tells that something did not work and is tried again, unless that was told a moment ago or whoever keeps the lease tells of it.
+    /// Logs that something did not work and is tried again, unless that was logged a moment ago or whoever keeps the lease logs it.
     pub(crate) fn log_delay(&self, what: &'static str, error: &StoreError) {
         let words = error.in_words();
         if self.repeated_failures.failed(what, self.ports.clock.uptime()) {
@@ -291,7 +291,7 @@ impl Line {
         }
     }
 
-    /// Tells that this machine lacks what a request needs. Nobody else tells of it, so that it is told at once, and then once a minute.
+    /// Logs that this machine lacks what a request needs. Nobody else reports it, so that it is logged at once, and then once a minute.
     pub(crate) fn log_shortage(&self, error: &str) {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {

@@ -74,7 +74,7 @@ pub struct Publication {
     pub parked: Option<WaitsFor>,
 }
 
-/// What the publisher is told.
+/// The answer to the publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
     /// It is in the store, with its deliveries.

@@ -1,4 +1,4 @@
-//! The request that goes out: body, headers and signatures. Pure, and built anew for each attempt: signatures carry the time of sending.
+//! The request that goes out: body, headers and signatures. Pure, and built again for each attempt: signatures carry the time of sending.
 //!
 //! It is also built again, long after, for those who ask what was sent. Everything in it therefore comes from rows that are kept: whoever adds
 //! a header that does not must find a place for it first, and whoever changes one has old attempts keep the old one, by their `user_agent`.
@@ -109,7 +109,7 @@ fn headers(outgoing: &Outgoing<'_>, signatures: Option<Signatures>) -> Vec<(Outg
     headers
 }
 
-/// Names this request in its trace. Mixed from what tells it from every other request rather than drawn, so that it can be told again.
+/// Names this request in its trace. Mixed from what distinguishes it from every other request rather than drawn, so that it can be computed again.
 pub(crate) fn span(delivery: DeliveryId, attempt_number: u32, at: Timestamp) -> u64 {
     let (high, low) = delivery.as_uuid().as_u64_pair();
     let mixed = [high, low, attempt_number.into(), at.as_micros().cast_unsigned()].into_iter().fold(0, |mixed, part| scatter(mixed ^ part));
@@ -270,7 +270,7 @@ mod tests {
             (delivery, number, Timestamp::from_micros(1)),
         ];
         let span = |(delivery, number, at)| super::span(delivery, number, at);
-        // Kept attempts are told with these: a change of the mix would have them told wrong.
+        // Kept attempts are shown with these: a change of the mix would show them wrong.
         assert_eq!(span(one), 0xfaa6_282a_95da_9f89);
         let all: std::collections::BTreeSet<_> = others.into_iter().chain([one]).map(span).collect();
         assert_eq!(all.len(), 4);

@@ -1,4 +1,4 @@
-//! Step 5 for alert rules: what an organization is told when a rule fires, still fires, or is fulfilled again.
+//! Step 5 for alert rules: what is reported to an organization when a rule fires, still fires, or is fulfilled again.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What an organization is told about an alert: an event `alert.fired`, also when it is repeated, or `alert.resolved`.
+/// What is reported to an organization about an alert: an event `alert.fired`, also when it is repeated, or `alert.resolved`.
 ///
 /// The fields are what channels render, and what `docs/alerts.md` describes.
 pub fn of_rule(line: &Line, status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Timestamp) -> Alert {

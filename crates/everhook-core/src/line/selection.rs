@@ -40,7 +40,7 @@ pub(crate) async fn select(
         Candidates::Filtered(candidates) => candidates,
     };
     if view.application.kind == ApplicationKind::Operational {
-        // They are small, and alerts of many organizations are told one after the other: none waits for the filters of another.
+        // They are small, and alerts of many organizations are published one after the other: none waits for the filters of another.
         let data = serde_json::from_slice(&incoming.event.data).ok();
         return Ok(filter_or_pass(&candidates, data.as_ref(), &mut WorkBudget::new(INLINE_UNITS_MAX)));
     }
@@ -105,7 +105,7 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     if has_filter { Candidates::Filtered(candidates) } else { Candidates::Chosen(candidates) }
 }
 
-/// Where the caller of a job is told how it ended, if the caller asked for that.
+/// Where the caller of a job is notified of its end, if the caller asked for that.
 fn callback(incoming: &IncomingEvent, view: &ApplicationView) -> Option<Destination> {
     let is_wanted = incoming.event.labels.contains_key(CALLBACK_LABEL);
     if is_wanted { view.destination(callback_lane(incoming.event.application)) } else { None }

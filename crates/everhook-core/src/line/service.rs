@@ -1,6 +1,6 @@
 //! The request that goes out for a delivery to a channel of a service, and what the service's answer means. `email` is the same for mail.
 //!
-//! The body is the same for every attempt, and has the same key for the same event: a service that was told twice because a crash came in between shows it
+//! The body is the same for every attempt, and has the same key for the same event: a service that was notified twice because a crash came in between shows it
 //! once where it can (PagerDuty by its key, webhooks by `webhook-id`).
 
 use std::{sync::Arc, time::Duration};
@@ -36,10 +36,10 @@ const QUOTED_CHARS_MAX: usize = 200;
 /// What would be answered the same to the same request. It is a dead letter at once, to be brought back when the channel was corrected.
 const HOPELESS: [u16; 10] = [400, 401, 403, 404, 405, 410, 413, 414, 415, 422];
 
-/// An event, as a service is told of it.
-pub(crate) struct Told<'a> {
-    /// Its id, by which a service knows one that it was told before.
-    pub event: EventId,
+/// An event, as a service is notified of it.
+pub(crate) struct ServiceEvent<'a> {
+    /// Its id, by which a service knows one that it had before.
+    pub id: EventId,
     /// Its type.
     pub event_type: &'a EventType,
     /// Its data.
@@ -50,7 +50,7 @@ pub(crate) struct Told<'a> {
     pub attempt: Option<(String, u32)>,
 }
 
-/// Tells a service of an event.
+/// Notifies a service of an event.
 ///
 /// # Errors
 /// [`StoreError`] if its credentials cannot be opened: that is no attempt.
@@ -61,14 +61,14 @@ pub(crate) async fn notify(
     service: &ServiceChannel,
     event: &Event,
 ) -> Result<Report, StoreError> {
-    let told = Told {
-        event: event.id,
+    let event = ServiceEvent {
+        id: event.id,
         event_type: &event.event_type,
         data: &event.data,
         at: event.timestamp,
         attempt: Some((flight.due.delivery.to_string(), flight.scheduled_number())),
     };
-    send(line, to.lane.organization, to.channel.id, service, &told).await
+    send(line, to.lane.organization, to.channel.id, service, &event).await
 }
 
 /// The same, for whoever has no delivery: it was not published.
@@ -77,19 +77,19 @@ pub(crate) async fn send(
     organization: OrganizationId,
     id: ChannelId,
     service: &ServiceChannel,
-    told: &Told<'_>,
+    event: &ServiceEvent<'_>,
 ) -> Result<Report, StoreError> {
-    let data: Value = serde_json::from_slice(told.data).unwrap_or_default();
-    let Some(notice) = notice::of_event(told.event_type, &data) else { return Ok(email::unsendable(Unsendable::NoWords)) };
+    let data: Value = serde_json::from_slice(event.data).unwrap_or_default();
+    let Some(notice) = notice::of_event(event.event_type, &data) else { return Ok(email::unsendable(Unsendable::NoWords)) };
     let credentials = open(line, id, service)?;
-    let body = body(line, service, &credentials, &notice, told);
+    let body = body(line, service, &credentials, &notice, event);
     let Some(target) = target(line, service.kind, &credentials) else { return Ok(refused("the URL of the channel is not one")) };
-    let headers = headers(line, &credentials, told, &body);
+    let headers = headers(line, &credentials, event, &body);
     let timeout = SERVICE_TIMEOUT;
     let request =
         OutgoingRequest { organization, method: OutgoingMethod::Post, target: target.clone(), headers: headers.clone(), body, timeout };
     let report = judge(service.kind, line.ports.transport.send(request).await);
-    if let Some(body) = incident_to_end(service.kind, &credentials, &notice, told, &report) {
+    if let Some(body) = incident_to_end(service.kind, &credentials, &notice, event, &report) {
         // Nobody is to be woken by a trial. If this fails, its incident is closed by hand.
         let _ =
             line.ports.transport.send(OutgoingRequest { organization, method: OutgoingMethod::Post, target, headers, body, timeout }).await;
@@ -107,20 +107,24 @@ pub(crate) fn open(line: &Line, id: ChannelId, service: &ServiceChannel) -> Resu
     Ok(ChannelCredentials::read(&text))
 }
 
-fn body(line: &Line, service: &ServiceChannel, credentials: &ChannelCredentials, notice: &Notice, told: &Told<'_>) -> Bytes {
+fn body(line: &Line, service: &ServiceChannel, credentials: &ChannelCredentials, notice: &Notice, event: &ServiceEvent<'_>) -> Bytes {
     let brand = &line.notifications.brand;
-    let (id, at) = (told.event.to_string(), told.at.to_string());
+    let (id, at) = (event.id.to_string(), event.at.to_string());
     match service.kind {
         ServiceKind::Slack => slack::write(notice, brand),
         ServiceKind::Teams => teams::write(notice, brand),
         ServiceKind::PagerDuty => {
-            let of =
-                pagerduty::PagerDutyEvent { routing_key: credentials.target.expose(), event_type: told.event_type, at: &at, event_id: &id };
+            let of = pagerduty::PagerDutyEvent {
+                routing_key: credentials.target.expose(),
+                event_type: event.event_type,
+                at: &at,
+                event_id: &id,
+            };
             pagerduty::write(notice, brand, &of)
         }
         ServiceKind::Webhook => {
-            let (channel, event_type) = (service.name.as_str(), told.event_type.as_str());
-            webhook::write(notice, &webhook::WebhookEvent { channel, id: &id, event_type, at: &at, data: told.data })
+            let (channel, event_type) = (service.name.as_str(), event.event_type.as_str());
+            webhook::write(notice, &webhook::WebhookEvent { channel, id: &id, event_type, at: &at, data: event.data })
         }
     }
 }
@@ -135,21 +139,21 @@ fn target(line: &Line, kind: ServiceKind, credentials: &ChannelCredentials) -> O
 }
 
 /// Those of a webhook where there is a secret to sign with.
-fn headers(line: &Line, credentials: &ChannelCredentials, told: &Told<'_>, body: &Bytes) -> Vec<(OutgoingHeader, Bytes)> {
+fn headers(line: &Line, credentials: &ChannelCredentials, event: &ServiceEvent<'_>, body: &Bytes) -> Vec<(OutgoingHeader, Bytes)> {
     let mut texts = vec![("content-type", "application/json".to_owned()), ("user-agent", USER_AGENT.to_owned())];
     let secret = credentials.signing_secret.as_ref().and_then(|secret| SigningKey::parse(secret.expose()).ok());
     if let Some(current) = secret {
         let at = line.ports.clock.now();
-        let signable = Signable { event: told.event, at, body, style: SignatureStyle::Timestamped };
+        let signable = Signable { id: event.id, at, body, style: SignatureStyle::Timestamped };
         let signatures = signing::sign(&Keys { current, previous: None }, &signable);
         texts.extend([
-            ("webhook-id", told.event.to_string()),
+            ("webhook-id", event.id.to_string()),
             ("webhook-timestamp", at.as_secs().to_string()),
             ("webhook-signature", signatures.webhook_signature),
-            ("x-webhook-event", told.event_type.as_str().to_owned()),
+            ("x-webhook-event", event.event_type.as_str().to_owned()),
             ("x-webhook-signature", signatures.x_webhook_signature),
         ]);
-        if let Some((delivery, number)) = &told.attempt {
+        if let Some((delivery, number)) = &event.attempt {
             texts.extend([("x-webhook-delivery", delivery.clone()), ("x-webhook-attempt", number.to_string())]);
         }
     }
@@ -161,10 +165,10 @@ fn incident_to_end(
     kind: ServiceKind,
     credentials: &ChannelCredentials,
     notice: &Notice,
-    told: &Told<'_>,
+    event: &ServiceEvent<'_>,
     report: &Report,
 ) -> Option<Bytes> {
-    let is_trial = kind == ServiceKind::PagerDuty && told.event_type.as_str() == notice::TEST_EVENT_TYPE;
+    let is_trial = kind == ServiceKind::PagerDuty && event.event_type.as_str() == notice::TEST_EVENT_TYPE;
     let is_open = matches!(&report.sent, Sent::Answered(response) if response.status == 202);
     let key = notice.dedupe_key.as_ref().filter(|_| is_trial && is_open)?;
     Some(pagerduty::resolve(credentials.target.expose(), key))

@@ -12,7 +12,7 @@ use crate::{
     line::{
         Line,
         email::{self, Unsendable},
-        service::{self, Told},
+        service::{self, ServiceEvent},
     },
     model::{
         ApplicationKind, AuditAction, Author, CHANNELS_MAX, Channel, ChannelCredentials, ChannelName, ChannelTarget, EmailAddress,
@@ -186,8 +186,8 @@ pub async fn test(line: &Line, organization: OrganizationId, name: &str) -> Resu
     let text = data.to_string();
     let report = match &channel.to {
         ChannelTarget::Service(service) => {
-            let told = Told { event, event_type: &event_type, data: text.as_bytes(), at: now, attempt: None };
-            service::send(line, organization, channel.id, service, &told).await?
+            let event = ServiceEvent { id: event, event_type: &event_type, data: text.as_bytes(), at: now, attempt: None };
+            service::send(line, organization, channel.id, service, &event).await?
         }
         ChannelTarget::Email(address) => send_mail(line, event, address, &notice::of_event(&event_type, &data)).await,
     };

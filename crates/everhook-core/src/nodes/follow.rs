@@ -1,4 +1,4 @@
-//! Heeds what other nodes changed: what this one remembers of it is dropped, and its lanes are told. Run by wiring where nodes share a store.
+//! Heeds what other nodes changed: what this one remembers of it is dropped, and its lanes are notified. Run by wiring where nodes share a store.
 //!
 //! A change is followed by whoever reads first: the store stays the judge of every write, so that a node that lags a little sends by the old
 //! settings and never loses anything.
@@ -15,7 +15,7 @@ use crate::{
 /// How long to wait before changes are asked for again when they could not be read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How long changes must be unreadable before that is told. Whoever keeps the lease tells of a store that is away.
+/// How long changes must be unreadable before that is logged. Whoever keeps the lease reports a store that is away.
 const TOLD_AFTER: Duration = Duration::from_secs(30);
 
 /// What must not be remembered of API keys any longer.
@@ -27,7 +27,7 @@ pub enum StaleKeys {
     All,
 }
 
-/// Follows the changes after `seen` for ever, or returns at once where the store has one owner. `seen` was read before anything was remembered; `forget_keys` is told of keys that were revoked.
+/// Follows the changes after `seen` for ever, or returns at once where the store has one owner. `seen` was read before anything was remembered; `forget_keys` is called for keys that were revoked.
 pub async fn follow(line: Arc<Line>, seen: ChangeCursor, forget_keys: impl Fn(StaleKeys) + Send + Sync) {
     let (mut seen, mut repeated_failure) = (seen, RepeatedFailure::reported_after(TOLD_AFTER));
     while line.held_lease.is_shared() {

@@ -21,7 +21,7 @@ use crate::{
     time::{Timestamp, millis},
 };
 
-/// How long all renewals must show the store's clock further ahead than [`SKEW_MAX`], by the same, before the node's follows it. Time that was told cannot
+/// How long all renewals must show the store's clock further ahead than [`SKEW_MAX`], by the same, before the node's follows it. Time that was given out cannot
 /// be taken back: following a clock that was wrong for a moment would cost twice as much time as it was ahead.
 const LEAP_DOUBTED_FOR: Duration = Duration::from_secs(3);
 
@@ -255,8 +255,8 @@ impl Keeper {
         Wanted { leave: staying.without(staying.first(share)), resign: state.held.duties.without(duties), request }
     }
 
-    /// What is due, signed and stamped from here on goes by the store's time, unless that may yet turn out to be wrong; what the machine's own clock shows
-    /// is told if it is wrong.
+    /// What is due, signed and stamped from here on uses the store's time, unless that may yet turn out to be wrong; what the machine's own clock shows
+    /// is reported if it is wrong.
     fn apply_store_time(&mut self, store_time: Timestamp, asked: Reading) {
         let clock = self.line.ports.clock.clone();
         let answered = clock.reading();
@@ -265,7 +265,7 @@ impl Keeper {
         {
             clock.correct(offset);
         }
-        // Time never goes back: after a calendar that ran ahead was set right, what is told stands still until that time has come.
+        // Time never goes back: after a calendar that ran ahead was set right, the time that is given out stands still until that time has come.
         let ahead = clock.now().since(store_time);
         self.report_skew(skew(asked.calendar, answered.calendar, store_time).max(ahead));
     }

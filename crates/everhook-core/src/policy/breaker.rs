@@ -1,4 +1,4 @@
-//! The circuit breaker: whether an endpoint is left alone for a while. One for each lane, asked before each request and told after it.
+//! The circuit breaker: whether an endpoint is left alone for a while. One for each lane, asked before each request and notified after it.
 //!
 //! ```text
 //!           too many failures           its sleep is over
@@ -187,7 +187,7 @@ impl Breaker {
         self.change(Stage::ForcedClosed { until, ramp }, Cause::ForcedClosed, now)
     }
 
-    /// Goes by other numbers. What was counted under another rule is forgotten, probes begin anew, and a sleep ends no later than the new
+    /// Applies other numbers. What was counted under another rule is forgotten, probes begin again, and a sleep ends no later than the new
     /// `sleep_max` from now. Switching it off closes it, unless it was forced open.
     pub fn reconfigure(&mut self, config: BreakerConfig, now: Timestamp) -> Option<Transition> {
         if config == self.config {

@@ -60,7 +60,7 @@ impl EndpointHealthSettings {
         (clock.warned_at.is_none() && since + self.warning_after <= now).then_some(HealthReportKind::Warned)
     }
 
-    /// Whether that is done, and not only counted. Who was told of trouble is told of its end in every phase: a `410 Gone` disables in every phase too.
+    /// Whether that is done, and not only counted. Whoever was notified of a problem is notified of its end in every phase: a `410 Gone` disables in every phase too.
     pub fn does(&self, kind: HealthReportKind) -> bool {
         match kind {
             HealthReportKind::Warned => self.phase >= HealthPhase::Warn,

@@ -107,8 +107,8 @@ mod tests {
         for (labels, taken) in cases {
             assert_eq!(check(&labels).is_ok(), taken, "{labels:?}");
         }
-        let told = check(&labels(&[("a b", "v"), ("c d", "v"), ("k", "a\nb"), ("l", "\0"), ("m", "v")])).unwrap_err();
-        assert!(told.starts_with("`a b`, `c d`: each is not a label key"), "{told}");
-        assert!(told.contains("; `k`, `l`: each must have a value of"), "{told}");
+        let fault = check(&labels(&[("a b", "v"), ("c d", "v"), ("k", "a\nb"), ("l", "\0"), ("m", "v")])).unwrap_err();
+        assert!(fault.starts_with("`a b`, `c d`: each is not a label key"), "{fault}");
+        assert!(fault.contains("; `k`, `l`: each must have a value of"), "{fault}");
     }
 }

@@ -1,4 +1,4 @@
-//! Names that users wrote, repeated in what they are told.
+//! Names that users wrote, repeated in messages to them.
 
 /// How many characters of a name are repeated.
 pub(super) const SHOWN_CHARS_MAX: usize = 64;

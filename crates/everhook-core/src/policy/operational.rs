@@ -257,7 +257,7 @@ pub const OPERATIONAL_TYPES: [OperationalType; 20] = [
         ],
     },
     OperationalType { name: "job.dead", description: "A job failed for good", fields: &[JOB] },
-    OperationalType { name: "job.callback_failed", description: "The caller of a job could not be told how it ended", fields: &[JOB] },
+    OperationalType { name: "job.callback_failed", description: "The caller of a job could not be notified of its end", fields: &[JOB] },
     OperationalType {
         name: "connection.deregistered",
         description: "A user withdrew the connection to a health provider",

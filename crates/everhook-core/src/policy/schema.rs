@@ -27,7 +27,7 @@ const EXPLANATION_BYTES_MAX: u64 = 8 << 20;
 /// What the schemas of one manifest may take in memory together, compiled, in bytes: no more than one schema may.
 const MANIFEST_BYTES_MAX: u64 = COMPILED_BYTES_MAX;
 
-/// How many characters of a path and of a reason are told: both may show what is in the schema or in names of the data, and a batch has many.
+/// How many characters of a path and of a reason are shown: both may show what is in the schema or in names of the data, and a batch has many.
 const WORDS_MAX: usize = 500;
 
 /// The only dialect.
@@ -129,7 +129,7 @@ impl Schema {
         self.memory_bytes
     }
 
-    /// Checks data within a budget. Of repeated keys the last one counted when it was parsed. The first failure is told.
+    /// Checks data within a budget. Of repeated keys the last one counted when it was parsed. The first failure is returned.
     ///
     /// # Errors
     /// [`SchemaMismatch`] says where the data does not fit, or that finding out would take more than the budget has.
@@ -149,7 +149,7 @@ impl Schema {
 }
 
 impl Violation {
-    /// What is told of data that is JSON, or it had not been taken, and cannot be parsed all the same.
+    /// What is reported of data that is JSON, or it had not been taken, and cannot be parsed all the same.
     pub fn unreadable() -> Self {
         let reason = "cannot be validated: it contains a number that is too large, or nests deeper than 127 levels";
         Self { path: String::new(), reason: reason.to_owned() }

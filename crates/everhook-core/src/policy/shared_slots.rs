@@ -2,7 +2,7 @@
 //! stores call it, or say the same in their own language.
 //!
 //! Each node holds what it was granted, and the sum never exceeds the limit. A node that holds more than its share while others want is allowed less,
-//! and what it holds follows when it says that it goes by that: until then its requests may still be under way.
+//! and what it holds follows when it says that it has applied it: until then its requests may still be under way.
 
 use std::time::Duration;
 

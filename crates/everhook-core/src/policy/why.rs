@@ -208,12 +208,12 @@ pub fn of_absence(event_type: &EventType, event_labels: &Labels, accepted_at: Ti
 
 /// The same for an event that has neither labels nor data any more.
 pub fn of_absence_of_erased(event_type: &EventType, accepted_at: Timestamp, erased_at: Timestamp, criteria: &EndpointCriteria<'_>) -> Why {
-    let told = of_absence_by_type(event_type, accepted_at, criteria);
+    let known = of_absence_by_type(event_type, accepted_at, criteria);
     let words = || format!("no delivery; the reason is unknown, because the event's data and labels were erased at {erased_at}");
-    told.unwrap_or_else(|| Why::new("erased", words()))
+    known.unwrap_or_else(|| Why::new("erased", words()))
 }
 
-/// What can be told without an event's labels and data.
+/// What is known without an event's labels and data.
 fn of_absence_by_type(event_type: &EventType, accepted_at: Timestamp, criteria: &EndpointCriteria<'_>) -> Option<Why> {
     if criteria.created_at > accepted_at {
         let words = format!("no delivery because the endpoint was created at {}, after the event", criteria.created_at);

@@ -36,7 +36,7 @@ impl Backlog {
     }
 
     /// The first of the queue is due at this instant, known or not: a read that is to come, and is due, begins there. Where hints were lost, it finds what
-    /// they told.
+    /// they said.
     pub(in crate::lanes) fn begin_at(&mut self, head_due_at: Timestamp, now: Timestamp) {
         if let Self::Unread(rest) = self
             && rest.due_from <= now

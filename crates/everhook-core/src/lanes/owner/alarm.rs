@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{line::Line, time::Timestamp};
 
-/// The next instant at which something is to be done. Set anew only when it changes, because most rounds do not change it.
+/// The next instant at which something is to be done. Set again only when it changes, because most rounds do not change it.
 #[derive(Default)]
 pub(super) struct Alarm {
     at: Option<Timestamp>,

@@ -46,7 +46,7 @@ impl Owner<'_> {
             if self.moving.leaving.get(&organization).is_some_and(|leaving| leaving.is_noted) {
                 continue;
             }
-            // A hint that was on its way may have made some anew since the last time.
+            // A hint that was on its way may have made some again since the last time.
             let lanes = self.board.leave_organization(organization);
             self.moving.leaving.insert(organization, Leaving { moves, lanes, is_noted: false });
         }

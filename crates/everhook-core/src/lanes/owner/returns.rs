@@ -40,9 +40,9 @@ impl Owner<'_> {
                 self.adding_tallies = false;
                 self.tallies.put_back(&tallies[added..]);
             }
-            Done::AlertsTold(told) => {
+            Done::AlertsPublished(is_done) => {
                 self.telling_alerts = false;
-                if !told {
+                if !is_done {
                     self.alerts_at = Some(now + RETRY_DELAY);
                 }
             }

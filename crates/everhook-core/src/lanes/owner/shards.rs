@@ -79,7 +79,7 @@ impl Owner<'_> {
         if self.line.held_lease.is_shared() { SURVEY_INTERVAL_SHARED } else { SURVEY_INTERVAL }
     }
 
-    /// What other nodes recorded is looked for; what this one did is told as soon as it is written.
+    /// What other nodes recorded is looked for; what this one did is known as soon as it is written.
     pub(super) fn look_for_alerts(&mut self, now: Timestamp) {
         if self.line.held_lease.is_shared() {
             self.alerts_at.get_or_insert(now);
@@ -166,7 +166,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Those of the deliveries whose lanes are this owner's. The owners of the others are told.
+    /// Those of the deliveries whose lanes are this owner's. The owners of the others are notified.
     pub(super) fn keep_ours(&mut self, mut deliveries: Vec<Committed>) -> Vec<Committed> {
         if self.line.held_lease.is_shared() {
             self.hint_others(deliveries.iter().map(|committed| (&*committed.lane, committed.priority, committed.due.due_at)));

@@ -144,7 +144,7 @@ fn report_while_firing(status: &mut AlertStatus, now: Timestamp) -> Option<Alert
     Some(report)
 }
 
-/// Who was told of trouble is told of its end, also while the alert is silenced.
+/// Whoever was notified of a problem is notified of its end, also while the alert is silenced.
 fn resolve(status: &mut AlertStatus, condition: Condition, now: Timestamp) -> Option<AlertReport> {
     if let Condition::Fine(value) = condition {
         status.value = value;

@@ -130,7 +130,7 @@ fn what_is_over_before_it_lasted_long_enough_is_not_reported() {
     assert_eq!(judged.status.stage, AlertStage::Pending);
     assert_eq!(judged.at(mins(4), fine()), None);
     assert_eq!((judged.status.stage, judged.status.is_empty()), (AlertStage::Ok, true));
-    // It begins anew.
+    // It begins again.
     assert_eq!(judged.at(mins(4) + secs(30), broken()), None);
     assert_eq!(judged.at(mins(9), broken()), None);
     assert_eq!(judged.at(mins(9) + secs(30), broken()), Some(AlertReport::Fired));
@@ -150,7 +150,7 @@ fn a_silenced_alert_is_reported_when_the_silence_ends_if_it_still_fires() {
     assert_eq!(judged.at(secs(0), broken()), None);
     assert_eq!(judged.at(hours(1), fine()), None);
     assert_eq!(judged.status.episodes.len(), 1, "it is in the history all the same");
-    // Who was told of trouble is told of its end.
+    // Whoever was notified of a problem is notified of its end.
     let mut judged = Judged::new(rate_rule(Duration::ZERO));
     assert_eq!(judged.at(secs(0), broken()), Some(AlertReport::Fired));
     judged.status.silenced_until = Some(START + hours(48));
@@ -243,7 +243,7 @@ fn rates_and_percentiles_are_of_the_minutes_of_their_window() {
     assert!((7_000.0..=10_000.0).contains(&p99), "{p99}");
     let Measured::Value(share) = window.measure(AlertMetric::P95OfTimeout, mins(5), Some(secs(10)), START) else { panic!("no share") };
     assert!((70.0..=100.0).contains(&share), "{share}");
-    // What is told of a minute again takes the place of what was told before.
+    // What is reported of a minute again replaces what was reported before.
     window.put(minute, &attempts(0, 50, FailureCategory::Timeout, secs(8)));
     assert_eq!(window.measure(AlertMetric::DnsFailureRate, hours(1), None, START), Measured::Value(0.0));
     assert!(window.forget_old(START + mins(30)));

@@ -9,7 +9,7 @@ use crate::{
 impl Breaker {
     /// Goes on where a process ended.
     ///
-    /// Open is open until its time, though never for longer than `sleep_max` from now; half-open begins its probes anew. One that closed
+    /// Open is open until its time, though never for longer than `sleep_max` from now; half-open begins its probes again. One that closed
     /// less than `sleep_max` ago starts with one request at a time again, as how far it had come is not kept.
     pub fn restore(kept: KeptBreaker, config: BreakerConfig, now: Timestamp) -> Self {
         let just_closed = now.since(kept.since) < config.sleep_max;

@@ -265,9 +265,9 @@ fn each_change_is_told_with_its_cause() {
     use BreakerState::{Closed, HalfOpen, Open};
     let change = |from, to, cause| (from, to, cause);
     let mut play = Play::new(BreakerConfig::window()).does("19 fail");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let mut tell = |transition: Transition| {
-        told.push((transition.from, transition.to, transition.cause));
+        reported.push((transition.from, transition.to, transition.cause));
         (transition.opens(), transition.closes())
     };
     let last = |play: &mut Play, outcome| {
@@ -294,7 +294,7 @@ fn each_change_is_told_with_its_cause() {
         change(Closed, Closed, Cause::Reset),
         change(Open, Closed, Cause::SwitchedOff),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]

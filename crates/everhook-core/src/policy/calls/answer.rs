@@ -9,7 +9,7 @@ use crate::{
     policy::json_depth::depth,
 };
 
-/// How many characters of an app's own words are told.
+/// How many characters of an app's own words are shown.
 const WORDS_MAX: usize = 500;
 
 /// How deep the JSON of an answer may nest: what every parser behind us can be trusted to take.

@@ -1,4 +1,4 @@
-//! What the caller of a call is told when a person has decided about it and it has ended with that: the data of an event, and in it the body of the
+//! What is reported to the caller of a call when a person has decided about it and it has ended with that: the data of an event, and in it the body of the
 //! request to its `callback_url`. Pure.
 
 use bytes::Bytes;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::{Report, Sent};
 
-/// What the app is told that it has in the test of its deadline.
+/// How much time the app is given in the test of its deadline.
 pub const SHORT_DEADLINE: Duration = Duration::from_millis(200);
 /// What the way there and back may take beyond it.
 pub const WAY: Duration = Duration::from_millis(50);

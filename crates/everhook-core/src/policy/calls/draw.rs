@@ -7,7 +7,7 @@
 use aws_lc_rs::{digest, hmac};
 use rustc_hash::FxHashMap;
 
-/// Its name in records, so that another one can be told from it.
+/// Its name in records, so that another one can be distinguished from it.
 pub const ALGORITHM: &str = "hmac-sha256-fisher-yates-v1";
 
 /// Draws `count` of `length` places, or all if there are fewer; in the order of drawing.

@@ -1,4 +1,4 @@
-//! What the health check of an app means: what its answer says, when somebody is told, and how it is when calls are looked at too. Pure.
+//! What the health check of an app means: what its answer says, when somebody is notified, and how it is when calls are looked at too. Pure.
 
 use std::time::Duration;
 
@@ -42,12 +42,12 @@ pub struct Seen {
     pub checks: Option<String>,
 }
 
-/// What somebody is told after a check.
+/// What is reported after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The app has failed its third check in a row.
     Unhealthy(FailingChecks),
-    /// An app that was told to be away has passed again.
+    /// An app that was reported as away has passed again.
     Healthy(FailingChecks),
 }
 
@@ -117,7 +117,7 @@ pub fn after(before: Option<&AppHealth>, seen: Seen, at: Timestamp, took: Durati
     AppHealth { status, checked_at: at, took, failing, detail, checks }
 }
 
-/// Whether somebody is told: once when the app is away, once when it is back.
+/// Whether somebody is notified: once when the app is away, once when it is back.
 pub fn notice(before: Option<&AppHealth>, after: &AppHealth) -> Option<Notice> {
     match (before.and_then(|before| before.failing), after.failing) {
         (_, Some(failing)) if failing.count == FAILURES_TOLD => Some(Notice::Unhealthy(failing)),
@@ -227,19 +227,19 @@ mod tests {
     fn the_third_failure_in_a_row_is_told_and_the_first_success_after_it() {
         let fail = || Seen { status: AppStatus::Unhealthy, detail: String::new(), checks: None };
         let pass = |status| Seen { status, detail: String::new(), checks: None };
-        let (mut known, mut told) = (None, Vec::new());
+        let (mut known, mut reported) = (None, Vec::new());
         let seen =
             [fail(), fail(), pass(AppStatus::Degraded), fail(), fail(), fail(), fail(), pass(AppStatus::Healthy), pass(AppStatus::Healthy)];
         for (at, seen) in (1..).zip(seen) {
             let next = after(known.as_ref(), seen, Timestamp::from_secs(at), Duration::ZERO);
-            told.push(notice(known.as_ref(), &next));
+            reported.push(notice(known.as_ref(), &next));
             known = Some(next);
         }
         let failing = |count| FailingChecks { count, since: Timestamp::from_secs(4) };
         let mut expected = vec![None; 9];
         expected[5] = Some(Notice::Unhealthy(failing(3)));
         expected[7] = Some(Notice::Healthy(failing(4)));
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::policy::json_depth::depth;
 /// The type of the events that jobs are.
 pub const JOB_EVENT_TYPE: &str = "job.queued";
 
-/// The label of a job whose caller is told how it ended. A label, because it is decided by it who gets the event, and the data is not parsed for that.
+/// The label of a job whose caller is notified of its end. A label, because it is decided by it who gets the event, and the data is not parsed for that.
 pub const CALLBACK_LABEL: &str = "everhook.callback";
 
 /// The field of a request's body that says where to call back.
@@ -21,7 +21,7 @@ pub const CALLBACK_FIELD: &str = "callbackUrl";
 /// How deep the JSON of a callback may nest: as deep as an answer.
 const DEPTH_MAX: usize = 128;
 
-/// How many characters of an app's own words are told.
+/// How many characters of an app's own words are shown.
 const WORDS_MAX: usize = 500;
 
 /// How long an app may take to take over a job, or to do one that was queued.
@@ -38,7 +38,7 @@ pub struct JobDocument {
     pub request_id: String,
     /// What this server's URLs begin with, for the app.
     pub server_url: String,
-    /// Where the caller is told how it ended.
+    /// Where the caller is notified of its end.
     pub callback_url: Option<String>,
     /// What the app is asked: a JSON text.
     pub payload: Bytes,
@@ -182,8 +182,8 @@ mod tests {
             payload,
         };
         assert_eq!(JobDocument::read(&job.write().unwrap()), Some(job.clone()));
-        let told = JobDocument { callback_url: Some("https://platform.example/done".to_owned()), ..job };
-        assert_eq!(JobDocument::read(&told.write().unwrap()), Some(told));
+        let with_callback = JobDocument { callback_url: Some("https://platform.example/done".to_owned()), ..job };
+        assert_eq!(JobDocument::read(&with_callback.write().unwrap()), Some(with_callback));
         for other in ["{}", "[]", r#"{"capability": "a"}"#, ""] {
             assert_eq!(JobDocument::read(&Bytes::from_static(other.as_bytes())), None, "{other}");
         }

@@ -1,4 +1,4 @@
-//! What the caller of a job is told when it has ended: the body of the request to its `callback_url`. Pure.
+//! What is reported to the caller of a job when it has ended: the body of the request to its `callback_url`. Pure.
 
 use bytes::Bytes;
 use serde::Serialize;

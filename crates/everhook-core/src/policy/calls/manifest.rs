@@ -29,7 +29,7 @@ const PATH_BYTES_MAX: usize = 1_024;
 const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 /// How long an app may take to call back about a job.
 const ASYNC_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
-/// What jobs do not go by.
+/// What jobs do not use.
 const ONLY_FOR_CALLERS_WHO_WAIT: [&str; 8] =
     ["fallback", "retry", "hedge", "cache", "circuit_breaker", "max_concurrency", "idempotent", "canary"];
 /// How many requests an app is sent at once if the manifest does not say, and at most.

@@ -15,7 +15,7 @@ pub struct SlowCalls {
 }
 
 impl SlowCalls {
-    /// A call took so long, answered or not. Says whether that opens the breaker; then counting begins anew.
+    /// A call took so long, answered or not. Says whether that opens the breaker; then counting begins again.
     pub fn add(&mut self, took: Duration, rule: &SlowCallRule) -> bool {
         let is_slow = took > rule.slower_than;
         self.last.push_back(is_slow);
@@ -48,7 +48,7 @@ mod tests {
     fn a_hanging_app_costs_twenty_waits() {
         let mut calls = SlowCalls::default();
         assert_eq!((1..).find(|_| calls.add(Duration::from_secs(1), &RULE)), Some(20));
-        assert_eq!(calls.percentage(), 0, "counting begins anew");
+        assert_eq!(calls.percentage(), 0, "counting begins again");
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(super) fn callback_failed(data: &Value) -> Notice {
         state: NoticeState::Problem,
         label: "Warning",
         title: format!("Callback Failed: {}", text(data, "job_id")),
-        summary: "The caller of a job could not be told how it ended.".to_owned(),
+        summary: "The caller of a job could not be notified of its end.".to_owned(),
         facts: facts_of_job(data),
         steps: steps_of_job(data),
         dedupe_key: None,

@@ -1,4 +1,4 @@
-//! What people are told about an operational event, whoever tells them. Pure; asked by the attempt of a channel's delivery.
+//! The notice about an operational event, whichever channel sends it. Pure; asked by the attempt of a channel's delivery.
 //!
 //! First the words, which are the same for everyone ([`of_event`]), then how each kind of channel writes them: [`email`], [`slack`], [`pagerduty`], [`teams`],
 //! [`webhook`]. [`routing`] says which channels get an event.
@@ -36,7 +36,7 @@ pub const BRAND_CHARS_MAX: usize = 40;
 /// What people read, before it is written for a kind of channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// How serious its story is: the end of one is as serious as its beginning, so that whoever was told of one is told of the other.
+    /// How serious its story is: the end of one is as serious as its beginning, so that whoever was notified of one is notified of the other.
     pub severity: NoticeSeverity,
     /// Whether it begins or ends something.
     pub state: NoticeState,
@@ -134,12 +134,12 @@ pub const TYPES_WITH_WORDS: [&str; 20] = [
     "amqp.recovered",
 ];
 
-/// Whether people are told of events of this type.
+/// Whether people are notified of events of this type.
 pub fn has_words_for(event_type: &EventType) -> bool {
     TYPES_WITH_WORDS.contains(&event_type.as_str())
 }
 
-/// What people are told of an event; `None` if there are no words for its type.
+/// The notice about an event; `None` if there are no words for its type.
 pub fn of_event(event_type: &EventType, data: &Value) -> Option<Notice> {
     let notice = match event_type.as_str() {
         "alert.fired" => alerts::fired(data),
@@ -169,7 +169,7 @@ pub fn of_event(event_type: &EventType, data: &Value) -> Option<Notice> {
     Some(notice.complete())
 }
 
-/// What a channel that is tried out is told.
+/// The notice that a channel test sends.
 fn test(data: &Value) -> Notice {
     Notice {
         severity: NoticeSeverity::Info,

@@ -10,7 +10,7 @@ use crate::{
     policy::matching,
 };
 
-/// The events that are told by e-mail.
+/// The events that are sent by e-mail.
 pub const EMAILED_TYPES: [&str; 7] =
     ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.unhealthy", "app.healthy"];
 

@@ -9,7 +9,7 @@ use crate::{
     time::Timestamp,
 };
 
-fn told(event_type: &str, data: &Value) -> Notice {
+fn notice_of(event_type: &str, data: &Value) -> Notice {
     let event_type = EventType::parse(event_type).unwrap();
     assert!(has_words_for(&event_type));
     of_event(&event_type, data).unwrap()
@@ -36,7 +36,7 @@ const HOSTILE: &str = "<script>alert(1)</script>\r\nBcc: x@y <!channel> @channel
 
 #[test]
 fn a_disabled_endpoint_is_named_with_what_to_do() {
-    let notice = email::write(&told("endpoint.disabled", &orders()), DEFAULT_BRAND);
+    let notice = email::write(&notice_of("endpoint.disabled", &orders()), DEFAULT_BRAND);
     assert_eq!(notice.subject, "[Everhook - Action Required] Endpoint Disabled: Orders");
     for part in
         ["Application:   Shop (a-1)", "Endpoint:      Orders (e-1)", "URL:           https://example.com/hook", "PUT /v1/endpoints/e-1"]
@@ -45,17 +45,17 @@ fn a_disabled_endpoint_is_named_with_what_to_do() {
     }
     assert!(notice.html.contains(">Shop (a-1)</td>") && notice.html.contains("prefers-color-scheme:dark"));
     // Without a name, the URL says which one; without anything, it is still a mail.
-    let title = |data: Value| told("endpoint.disabled", &data).title;
+    let title = |data: Value| notice_of("endpoint.disabled", &data).title;
     assert!(title(json!({"endpoint_url": "https://example.com"})).ends_with(": https://example.com"));
-    assert!(!email::write(&told("endpoint.disabled", &json!({})), DEFAULT_BRAND).text.contains("URL:"));
-    assert!(told("endpoint.disabled", &orders()).subject("Hooks").starts_with("[Hooks - Action Required]"));
+    assert!(!email::write(&notice_of("endpoint.disabled", &json!({})), DEFAULT_BRAND).text.contains("URL:"));
+    assert!(notice_of("endpoint.disabled", &orders()).subject("Hooks").starts_with("[Hooks - Action Required]"));
 }
 
 #[test]
 fn every_type_that_there_are_words_for_has_some_whatever_its_data_says() {
     for name in TYPES_WITH_WORDS {
         for data in [json!({}), Value::Null, json!([1]), orders(), alert("critical", &Value::Null)] {
-            let notice = told(name, &data);
+            let notice = notice_of(name, &data);
             assert!(!notice.title.is_empty() && !notice.summary.is_empty() && !notice.label.is_empty(), "{name}");
         }
     }
@@ -75,7 +75,7 @@ fn the_end_of_a_problem_has_the_key_and_the_severity_of_its_beginning() {
         ("amqp.unreachable", "amqp.recovered", queue),
     ];
     for (begin, end, data) in pairs {
-        let (begin, end) = (told(begin, &data), told(end, &data));
+        let (begin, end) = (notice_of(begin, &data), notice_of(end, &data));
         assert_eq!((begin.state, end.state), (NoticeState::Problem, NoticeState::Resolved), "{}", begin.title);
         assert!(begin.dedupe_key.is_some() && begin.dedupe_key == end.dedupe_key, "{}", begin.title);
         assert_eq!(begin.severity, end.severity, "{}", begin.title);
@@ -84,7 +84,7 @@ fn the_end_of_a_problem_has_the_key_and_the_severity_of_its_beginning() {
 
 #[test]
 fn an_alert_says_its_numbers_with_their_units() {
-    let notice = told("alert.fired", &alert("critical", &Value::Null));
+    let notice = notice_of("alert.fired", &alert("critical", &Value::Null));
     assert_eq!(notice.subject(DEFAULT_BRAND), "[Everhook - Critical] Alert: endpoint_success_rate: Orders");
     let fact = |name| notice.facts.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
     assert_eq!(fact("Value"), Some("87.46 %"));
@@ -95,7 +95,7 @@ fn an_alert_says_its_numbers_with_their_units() {
 #[test]
 fn in_a_mail_what_a_tenant_wrote_is_neither_markup_nor_a_second_line() {
     let data = json!({"endpoint_name": HOSTILE, "endpoint_url": "\"><img src=x>", "last_error": "a".repeat(10_000)});
-    let notice = email::write(&told("endpoint.disabled", &data), DEFAULT_BRAND);
+    let notice = email::write(&notice_of("endpoint.disabled", &data), DEFAULT_BRAND);
     assert!(notice.subject.starts_with("[Everhook - Action Required] Endpoint Disabled: <script>alert(1)</script>  Bcc: x@y"));
     assert!(!notice.html.contains("<script>") && !notice.html.contains("<img") && !notice.html.contains("href"));
     assert!(!notice.text.lines().any(|line| line.starts_with("Bcc")), "{}", notice.text);
@@ -105,7 +105,7 @@ fn in_a_mail_what_a_tenant_wrote_is_neither_markup_nor_a_second_line() {
 #[test]
 fn in_slack_what_a_tenant_wrote_is_neither_a_mention_nor_a_link_nor_markup() {
     let data = json!({"endpoint_name": HOSTILE, "endpoint_url": HOSTILE, "endpoint_id": HOSTILE, "last_error": HOSTILE});
-    let body: Value = serde_json::from_slice(&slack::write(&told("endpoint.disabled", &data), DEFAULT_BRAND)).unwrap();
+    let body: Value = serde_json::from_slice(&slack::write(&notice_of("endpoint.disabled", &data), DEFAULT_BRAND)).unwrap();
     assert_eq!((&body["parse"], &body["link_names"], &body["unfurl_links"]), (&json!("none"), &json!(false), &json!(false)));
     let attachment = &body["attachments"][0];
     let mut texts = vec![body["text"].as_str().unwrap(), attachment["fallback"].as_str().unwrap()];
@@ -131,7 +131,7 @@ fn in_teams_what_a_tenant_wrote_is_text_and_fits_a_message() {
         "endpoint_name": long, "endpoint_url": long, "endpoint_id": long, "last_error": long, "application_id": long, "application_name": long,
         "endpoint_description": long, "disabled_at": long, "first_failure_at": long, "failing_for": long, "reason": "failing",
     });
-    let body = teams::write(&told("endpoint.disabled", &data), DEFAULT_BRAND);
+    let body = teams::write(&notice_of("endpoint.disabled", &data), DEFAULT_BRAND);
     assert!(body.len() < 28 * 1_024, "Teams takes 28 KB, and this is {}", body.len());
     let body: Value = serde_json::from_slice(&body).unwrap();
     let card = &body["attachments"][0]["content"];
@@ -153,7 +153,7 @@ fn pagerduty_is_told_to_trigger_and_to_resolve_the_same_incident() {
     let write = |name: &str, data: &Value| -> Value {
         let event_type = EventType::parse(name).unwrap();
         let of = pagerduty::PagerDutyEvent { routing_key: "R", event_type: &event_type, at: "2026-01-02T03:04:05Z", event_id: "ev-1" };
-        serde_json::from_slice(&pagerduty::write(&told(name, data), DEFAULT_BRAND, &of)).unwrap()
+        serde_json::from_slice(&pagerduty::write(&notice_of(name, data), DEFAULT_BRAND, &of)).unwrap()
     };
     let fired = write("alert.fired", &alert("critical", &Value::Null));
     assert_eq!(
@@ -173,7 +173,7 @@ fn pagerduty_is_told_to_trigger_and_to_resolve_the_same_incident() {
 #[test]
 fn a_webhook_gets_the_words_and_the_data_as_it_was_published() {
     let data = br#"{"endpoint_name":"Orders","n":1.10,"e":"\u0041"}"#;
-    let notice = told("endpoint.disabled", &serde_json::from_slice(data).unwrap());
+    let notice = notice_of("endpoint.disabled", &serde_json::from_slice(data).unwrap());
     let of = webhook::WebhookEvent { channel: "ops", id: "ev-1", event_type: "endpoint.disabled", at: "2026-01-02T03:04:05Z", data };
     let body = String::from_utf8(webhook::write(&notice, &of).to_vec()).unwrap();
     assert!(body.contains(r#""data":{"endpoint_name":"Orders","n":1.10,"e":"\u0041"}"#), "{body}");
@@ -226,7 +226,7 @@ fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
         (json!({"channels": ["jobs-only"]}), "warning", "jobs-only"),
         (json!({"channels": ["critical", "ops@example.com"]}), "warning", "ops@example.com critical"),
         (json!({"admins": true, "channels": ["jobs-only"]}), "warning", "ops@example.com all jobs-only"),
-        // None of them is there: somebody must be told.
+        // None of them is there: somebody must be notified.
         (json!({"channels": ["gone"]}), "warning", "ops@example.com all"),
         (Value::Null, "warning", "ops@example.com all"),
         (json!("odd"), "warning", "ops@example.com all"),
@@ -250,7 +250,7 @@ fn what_channels_get_by_default_is_something_that_is_told_about() {
             assert!(types.iter().any(|name| crate::policy::matching::wants(std::slice::from_ref(&pattern), name)), "{pattern}");
         }
     }
-    let has_end = |name: &str| told(name, &orders()).dedupe_key.is_some() || name.starts_with("alert.");
+    let has_end = |name: &str| notice_of(name, &orders()).dedupe_key.is_some() || name.starts_with("alert.");
     let incidents = routing::default_patterns(ServiceKind::PagerDuty);
     for name in TYPES_WITH_WORDS {
         let wanted = crate::policy::matching::wants(&incidents, &EventType::parse(name).unwrap());

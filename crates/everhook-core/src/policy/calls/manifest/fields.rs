@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use serde_json::Value;
 
-/// How many faults are told: past it nobody reads on.
+/// How many faults are listed: past it nobody reads on.
 const FAULTS_MAX: usize = 50;
 /// The longest part of a document that a fault repeats.
 const REPEATED_CHARS_MAX: usize = 100;

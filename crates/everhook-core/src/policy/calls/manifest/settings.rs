@@ -20,7 +20,7 @@ const HEDGE_AFTER: (Duration, Duration) = (Duration::from_millis(1), Duration::f
 const AGE: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(7 * 86_400));
 /// How many in a hundred calls may go to a canary: with more, there is nothing to compare it with.
 const CANARY_PERCENT: RangeInclusive<u32> = 1..=50;
-/// How long a breaker stays open at the least, and at the most: each time that one opens is written, and somebody is told.
+/// How long a breaker stays open at the least, and at the most: each time that one opens is written, and reported.
 const SLEEP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
 /// An answer is slow from this share of the timeout on, unless the manifest says.
 const SLOW_SHARE: f64 = 0.8;
