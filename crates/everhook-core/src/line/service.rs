@@ -144,7 +144,7 @@ fn headers(line: &Line, credentials: &ChannelCredentials, event: &ServiceEvent<'
     let secret = credentials.signing_secret.as_ref().and_then(|secret| SigningKey::parse(secret.expose()).ok());
     if let Some(current) = secret {
         let at = line.ports.clock.now();
-        let signable = Signable { id: event.id, at, body, style: SignatureStyle::Timestamped };
+        let signable = Signable { event: event.id, at, body, style: SignatureStyle::Timestamped };
         let signatures = signing::sign(&Keys { current, previous: None }, &signable);
         texts.extend([
             ("webhook-id", event.id.to_string()),
