@@ -60,7 +60,7 @@ fn awaited_end(job: EventId) -> WaitsFor {
 pub(crate) async fn announce(line: Arc<Line>, ended: Vec<EndedJob>) {
     for EndedJob { organization, job } in ended {
         if let Err(error) = release(&line, organization, job).await {
-            line.log_delay("telling the caller of a job that it has ended", &error);
+            line.log_delay("notifying the caller of a job that it has ended", &error);
         }
     }
 }

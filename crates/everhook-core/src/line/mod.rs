@@ -296,7 +296,7 @@ impl Line {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {
             tracing::error!(
-                "this machine lacks what deliveries need ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
+                "this machine has run out of a resource that deliveries need ({error}); deliveries wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
             );
         }
     }

@@ -240,11 +240,11 @@ async fn check(line: &Line, approval: &Approval, verdict: &Verdict, reason: Opti
 fn decision(line: &Line, by: &Author, approval: &Approval, verdict: &Verdict, reason: Option<String>) -> ApprovalDecision {
     let at = line.ports.clock.now();
     let event = EventId::from_uuid(line.ports.entropy.uuid(at));
-    // Whoever's call cannot be opened any more cannot be told; that it has ended is kept all the same.
+    // The caller of a call that cannot be decrypted any more cannot be notified; that the call has ended is recorded all the same.
     let call = call_of(line, approval).inspect_err(|error| {
-        tracing::error!(error = error as &dyn std::error::Error, approval.id = %approval.id, "a call that waits for a person cannot be opened; its caller is not told");
+        tracing::error!(error = error as &dyn std::error::Error, approval.id = %approval.id, "cannot decrypt a call that waits for a decision; it ends, and its caller is not notified. Check that the server has the sealing key that encrypted it");
     });
-    let tells_caller = call.is_ok_and(|call| call.is_some_and(|call| call.callback_url.is_some()));
+    let notifies_caller = call.is_ok_and(|call| call.is_some_and(|call| call.callback_url.is_some()));
     let (end, unpublished) = match verdict {
         Verdict::Queue => (ApprovalEnd::Queued { job: event }, Some(event)),
         Verdict::Answer(data) => {
@@ -303,7 +303,7 @@ fn decided_before(line: &Line, approval: Approval, verdict: &Verdict) -> Result<
         ApprovalEnd::Queued { .. } => "the call was approved, and is a job",
         ApprovalEnd::Answered { .. } => "the call was approved, and has ended with other data",
         ApprovalEnd::Rejected => "the call was rejected",
-        ApprovalEnd::Expired => "nobody decided about the call in time",
+        ApprovalEnd::Expired => "the call expired before a decision was made",
     };
     Err(Refusal::Conflict(Conflict::ApprovalDecided, words.to_owned()))
 }

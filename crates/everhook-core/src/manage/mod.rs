@@ -191,15 +191,15 @@ pub enum Conflict {
     NameTaken,
     /// Others change the same row at the same time: the same request may succeed now.
     ConcurrentChange,
-    /// There are as many as a limit allows.
+    /// A limit has been reached.
     LimitReached,
     /// The endpoints of an application would have more configuration than they may.
     ApplicationTooLarge,
     /// It is built in and cannot be changed.
     BuiltIn,
-    /// Endpoints follow the retry schedule.
+    /// The retry schedule is in use by endpoints.
     RetryScheduleInUse,
-    /// Two secrets sign already.
+    /// The grace period of an earlier rotation has not ended.
     RotationInProgress,
     /// `ordering` was changed, and deliveries from before are still open.
     OrderingChangeInProgress,
@@ -217,7 +217,7 @@ pub enum Conflict {
     DeliveryEnded,
     /// An attempt of the delivery is under way.
     AttemptUnderWay,
-    /// Something else was decided about the call.
+    /// A different decision about the call was made before, or it has expired.
     ApprovalDecided,
     /// The manifest has no base URL.
     AppNotCallable,

@@ -87,7 +87,7 @@ impl fmt::Display for BlockedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner {
             None => write!(f, "{} is {}", self.address, self.range),
-            Some(inner) => write!(f, "{} stands for {inner}, which is {}", self.address, self.range),
+            Some(inner) => write!(f, "{} maps to {inner}, which is {}", self.address, self.range),
         }
     }
 }

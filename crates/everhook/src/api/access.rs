@@ -159,7 +159,7 @@ async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Resu
     Ok(Caller { organization, application: key.application, scopes: key.scopes, key })
 }
 
-/// A header that may come once: which of two is meant, whoever stands before the server may see otherwise.
+/// A header that may be sent once only: a proxy in front of the server may take another of two values than this server.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();

@@ -35,7 +35,7 @@ pub fn aliases() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(routes!(batches::get, batches::cancel))
 }
 
-/// The routes, without what stands before them.
+/// The routes, without their prefix.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(routes!(list))

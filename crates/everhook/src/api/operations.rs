@@ -56,8 +56,8 @@ pub struct OperationOut {
     /// The number of impossible items: the endpoint is disabled or deleted, the event was removed or erased, or Garmin refused a request of a
     /// backfill.
     failed: u64,
-    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, the event was already erased, or Garmin
-    /// was asked for the data before.
+    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, the event was already erased, or the data
+    /// was already requested from Garmin.
     skipped: u64,
     /// The measured rate.
     #[schema(required = true)]
@@ -170,7 +170,7 @@ pub async fn get(
     Ok(json(StatusCode::OK, &OperationOut::new(&operation, &uids, api.line.ports.clock.now())))
 }
 
-/// Cancels an operation. What was done remains.
+/// Cancels an operation. What it has already done is not undone.
 #[utoipa::path(
     delete, path = "/v1/operations/{id}", tag = "operations", operation_id = "cancel_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),

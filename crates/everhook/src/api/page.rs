@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{error::ApiError, wire::read};
 
-/// How many rows a page has, if nothing is said, and at most.
+/// How many rows a page has by default, and at most.
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 250;
 
@@ -42,7 +42,7 @@ pub struct List<T> {
     /// How many rows there are, at most 1,000; only where `count=true` asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Whether there are more than `count` says.
+    /// Whether there are more than `count`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_is_capped: Option<bool>,
     /// When the oldest row that the search examined was created; only where rows are searched for one by one.
@@ -116,7 +116,7 @@ fn with_search_fields(list: ObjectBuilder) -> ObjectBuilder {
     list.property("count", field(Type::Integer, "The number of rows, at most 1,000; only with `count=true`."))
         .property("count_is_capped", field(Type::Boolean, "Whether there are more rows than `count`."))
         .property("searched_until", searched_until)
-        .property("search_complete", field(Type::Boolean, "Whether a search has looked at everything; if not, `next_cursor` continues it."))
+        .property("search_complete", field(Type::Boolean, "Whether the search is complete; if not, `next_cursor` continues it."))
 }
 
 impl<T> From<Page<T>> for List<T> {
@@ -161,7 +161,7 @@ impl PageQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedPage {
     request: PageRequest,
-    /// How many rows to skip from where the request stands.
+    /// How many rows to skip from the cursor of the request.
     offset: u32,
 }
 

@@ -20,7 +20,7 @@ use super::error::ApiError;
 /// An internal error if the change panicked.
 pub(super) async fn run_to_completion<T: Send + 'static>(change: impl Future<Output = T> + Send + 'static) -> Result<T, ApiError> {
     RunToCompletion { change: Some(Box::pin(AssertUnwindSafe(change).catch_unwind())) }.await.map_err(|_| {
-        tracing::error!("panic while handling a request");
+        tracing::error!("panic while handling a request: it was answered with 500, and other requests are not affected. This is a defect of Everhook: report it with the panic's message above");
         ApiError::internal()
     })
 }

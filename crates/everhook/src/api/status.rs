@@ -110,10 +110,10 @@ fn with_clock(status: &'static str, skew: Duration) -> (&'static str, Option<u64
     (if skew > SKEW_MAX { "degraded" } else { status }, (skew > SKEW_WARNED_FROM).then_some(millis(skew)))
 }
 
-/// A look at the server's readiness that several may wait for.
+/// A check of the server's readiness that several requests may wait for.
 pub type Looking = Shared<BoxFuture<'static, Option<&'static str>>>;
 
-/// Joins the look that is under way, or begins one: whoever asks again and again, with or without a key, has the store asked one thing at a time.
+/// Joins the check that is under way, or begins one: however often clients ask, with or without a key, the store gets one such query at a time.
 async fn look(api: &Arc<Api>) -> Option<&'static str> {
     let looking = {
         let mut under_way = api.readiness.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,7 +28,7 @@ pub struct AppArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum AppCommand {
-    /// Test whether an app keeps the contract. Exits with 0 if it does and with 1 if it does not
+    /// Test whether an app conforms to the contract. Exits with 0 if it does and with 1 if it does not
     Check(CheckArgs),
 }
 
@@ -43,7 +43,7 @@ struct CheckArgs {
     /// A payload that the app can answer: JSON.
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
-    /// The name of the capability, as the app is told.
+    /// The name of the capability that the app is called with.
     #[arg(long, default_value = "check", value_name = "NAME")]
     capability: String,
     /// The path of the health page on the same host.

@@ -54,7 +54,7 @@ impl Owner<'_> {
         let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
         // Where nodes share a store, hints of others are lost, and lanes change hands.
         if stranded > 0 && self.has_surveyed && !self.line.held_lease.is_shared() {
-            tracing::warn!(stranded, endpoint.id = %queue.0, "found due deliveries that no hint had announced");
+            tracing::warn!(stranded, lane.id = %queue.0, "the periodic query found {stranded} due deliveries that no hint had announced; they are sent now, up to five seconds late");
         }
     }
 

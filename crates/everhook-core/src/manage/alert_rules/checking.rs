@@ -167,7 +167,7 @@ fn check_threshold(metric: AlertMetric, value: f64) -> Result<f64, String> {
 fn check_window(metric: AlertMetric, window: Duration) -> Result<Duration, String> {
     let max = metric.window_max();
     if max.is_zero() {
-        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric says how something stands now".to_owned()) };
+        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric is a current value".to_owned()) };
     }
     let is_whole = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(MINUTE.as_secs());
     if is_whole && (MINUTE..=max).contains(&window) {

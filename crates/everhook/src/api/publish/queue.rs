@@ -23,7 +23,7 @@ use super::{
 };
 use crate::config::AmqpSource;
 
-/// What the organization is told when its queue has not been consumed for several tries, and when it is again.
+/// The operational events about a queue that could not be consumed for several tries, and that is consumed again.
 const UNREACHABLE: &str = "amqp.unreachable";
 const RECOVERED: &str = "amqp.recovered";
 
@@ -46,7 +46,7 @@ impl QueueIntake {
         Self { api, source }
     }
 
-    /// Looks up what the settings name, each time: it can be made, renamed or removed while the server runs.
+    /// Looks up what the settings name, each time: it can be created, renamed or removed while the server runs.
     async fn belonging(&self) -> Result<QueueTarget, String> {
         let unreadable = |error: StoreError| error.to_string();
         let organization = match &self.source.organization {
