@@ -165,7 +165,7 @@ impl Calls {
         };
         let Some(app) = self.reading.read(id, open).await? else { return Ok(None) };
         for capability in app.capabilities.values() {
-            self.heed_breaker(capability).await;
+            self.apply_breaker(capability).await;
         }
         self.known.keep(&app, application.uid.as_ref(), moment);
         Ok(Some(app))
@@ -237,11 +237,11 @@ impl Calls {
     }
 
     /// Takes over what a person did to the breaker of a capability on another node, or what a quorum of nodes found out, if this node has a gate for it.
-    async fn heed_breaker(&self, capability: &OpenCapability) {
+    async fn apply_breaker(&self, capability: &OpenCapability) {
         let Some(gate) = self.gates.find(capability.lane_id) else { return };
         if let Ok(Some(row)) = self.breakers.breaker(capability.lane_id).await {
-            gate.heed(&row, self.clock.now());
-            self.heed_votes(capability, &gate, &row).await;
+            gate.apply_kept_breaker(&row, self.clock.now());
+            self.apply_votes(capability, &gate, &row).await;
         }
     }
 

@@ -41,7 +41,7 @@ pub struct Attempt {
     pub node: String,
     /// How the request named its sender: `Everhook/` and the version that built it.
     pub user_agent: Cow<'static, str>,
-    /// How the endpoint's breaker stood when its turn came.
+    /// The state of the endpoint's breaker when its turn came.
     pub breaker: BreakerState,
 }
 

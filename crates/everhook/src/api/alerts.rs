@@ -1,4 +1,4 @@
-//! Alerts: how rules stand at what they watch, and silence.
+//! Alerts: the state of rules for their targets, and silencing.
 
 use std::sync::Arc;
 

@@ -77,7 +77,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for OptionalJsonBody<T> {
 fn charge_of(request: &Request, api: &Api) -> Result<(RequestContext, Charge), ApiError> {
     let context = request.extensions().get::<RequestContext>();
     let Some((context, organization)) = context.and_then(|context| Some((context.clone(), context.organization()?))) else {
-        tracing::error!(path = request.uri().path(), "a route read a request body before it checked the API key; the request was refused. This is a defect of Everhook: report it");
+        tracing::error!(
+            path = request.uri().path(),
+            "a route read a request body before it checked the API key; the request was refused. This is a defect of Everhook: report it"
+        );
         return Err(ApiError::internal());
     };
     Ok((context, Charge::new(api.bodies.clone(), organization).weighing(CONTROL_BODY_WEIGHT)))

@@ -1,4 +1,4 @@
-//! Dead letters: what gave up, to be looked at, brought back or thrown away.
+//! Dead letters: reading, retrying and discarding deliveries that failed for good.
 
 use std::sync::Arc;
 

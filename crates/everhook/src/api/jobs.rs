@@ -1,4 +1,4 @@
-//! Jobs: how calls stand that the app is asked later, or answers later; and the door at which apps call back.
+//! Jobs: the state of calls that the app answers later, and the route at which apps call back.
 //!
 //! The door asks for no API key: the token in its URL, which only the app was given, says that it may.
 
@@ -199,9 +199,10 @@ async fn take(api: &Arc<Api>, capability: String, job: &str, token: String, requ
 fn problem(refusal: CallbackRefusal) -> ApiError {
     match refusal {
         CallbackRefusal::NotFound => no_such_job(),
-        CallbackRefusal::Ended => {
-            ApiError::new(ProblemKind::JobEnded, "the job has already ended, or a different result was reported before; this result is ignored")
-        }
+        CallbackRefusal::Ended => ApiError::new(
+            ProblemKind::JobEnded,
+            "the job has already ended, or a different result was reported before; this result is ignored",
+        ),
         CallbackRefusal::Invalid(reason) => ApiError::new(ProblemKind::InvalidFields, reason),
         CallbackRefusal::Busy => ApiError::evaluation_busy(),
         CallbackRefusal::Store(error) => error.into(),

@@ -1,4 +1,4 @@
-//! Manifests: what an application answers when it is called, what signs the requests to it, and how its capabilities stand.
+//! Manifests: the configuration of an application for calls, what signs the requests to it, and the state of its capabilities.
 
 use std::{sync::Arc, time::Duration};
 

@@ -236,13 +236,13 @@ impl Api {
     async fn note_full_disk(&self, error: Option<&StoreError>) {
         match (&self.disk, error.map(StoreError::full_disk)) {
             (Some(disk), Some(Some(FullDisk::Data))) => disk.was_full(),
-            (_, Some(Some(FullDisk::DatabaseServer))) => self.tell_server_full(),
+            (_, Some(Some(FullDisk::DatabaseServer))) => self.log_server_full(),
             (Some(disk), None) if disk.is_full() => _ = disk.has_room().await,
             _ => {}
         }
     }
 
-    fn tell_server_full(&self) {
+    fn log_server_full(&self) {
         let (since, repeated_failure) = &self.server_disk;
         if repeated_failure.lock().unwrap_or_else(PoisonError::into_inner).failed(since.elapsed()).is_some() {
             tracing::error!("no space left on the disk of the database server; events are refused until space is freed");

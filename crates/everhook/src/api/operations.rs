@@ -1,4 +1,4 @@
-//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches`, `replays`, `erasing` and `health::backfill`.
+//! Operations: reading and cancelling bulk actions, and how requests for them spell their pace. They are begun in `batches`, `replays`, `erasing` and `health::backfill`.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ pub struct RateOut {
 impl OperationOut {
     fn new(operation: &Operation, uids: &Uids, now: Timestamp) -> Self {
         let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-        // Three digits tell more than anybody wants to know.
+        // Three digits are precise enough.
         let rounded = |rate: f64| (rate * 1_000.0).round() / 1_000.0;
         Self {
             id: operation.id.to_string(),

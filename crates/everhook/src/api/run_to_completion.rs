@@ -1,4 +1,4 @@
-//! Work that must not stop half-way: a client that hangs up drops its request's future wherever it stands, and a change must not end between
+//! Work that must not stop half-way: a client that hangs up drops its request's future at any point, and a change must not end between
 //! its write and what follows from it.
 //!
 //! The work runs in the request's own task, so that the hot path pays for no other; only if the request is dropped does what is left of it

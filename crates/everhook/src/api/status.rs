@@ -121,7 +121,7 @@ async fn look(api: &Arc<Api>) -> Option<&'static str> {
             Some(looking) if looking.peek().is_none() => looking.clone(),
             _ => {
                 let api = api.clone();
-                // A task of its own: it goes on when the one who began it does not wait for it any more.
+                // A task of its own: it continues when the one who began it does not wait for it any more.
                 let looking = tokio::spawn(async move { readiness(&api).await });
                 under_way.insert(looking.map(|status| status.ok().flatten()).boxed().shared()).clone()
             }
@@ -166,7 +166,7 @@ fn why_not(api: &Api) -> &'static str {
     }
 }
 
-/// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is
+/// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written unchanged, so that a full disk is
 /// noticed, and also that it is no longer full.
 async fn can_write(api: &Api) -> Result<bool, StoreError> {
     let organizations = &api.line.ports.organizations;

@@ -163,6 +163,8 @@ words! {
     RotationStep = SealedKind::ALL.map(SealedKind::as_str);
     /// Which deliveries are replayed.
     ReplayStatus = ["any", "failed"];
-    /// Why an event reached an endpoint, did not yet, or never will.
+    /// Why an event reached a destination, did not yet, or never will.
     WhyReason = REASONS;
+    /// A destination that is not an endpoint.
+    OtherDestinationWord = ["processor", "capability", "callback", "channel"];
 }

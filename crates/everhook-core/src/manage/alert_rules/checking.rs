@@ -58,7 +58,7 @@ pub fn new_rule(asked: AlertRuleChange) -> Result<AlertRule, Refusal> {
     apply(same, &blank, &blank, faults)
 }
 
-/// A rule with what is asked of it. Null stands for what the default rule says, or a new rule would.
+/// A rule with what is asked of it. Null means the value of the default rule, or that of a new rule.
 pub fn changed_rule(asked: AlertRuleChange, rule: &AlertRule) -> Result<AlertRule, Refusal> {
     let default = default_rule(&rule.name).map_or_else(
         || AlertRule {

@@ -92,7 +92,7 @@ impl From<NoRoom> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            // Whoever watches the disk tells the log of it, once.
+            // The watcher of the disk logs it, once.
             error if error.full_disk().is_some() => {
                 tracing::debug!(error = &error as &dyn Error, "refused a request: a disk is full");
                 Self::new(ProblemKind::DiskFull, format!("{}: try again later", error.in_words()))

@@ -39,7 +39,11 @@ pub(super) async fn examine(config: &Config, mail_to: Option<EmailAddress>, repo
     if let Some(url) = config.amqp_hints.as_ref().or(config.amqp_source.as_ref().map(|source| &source.url)) {
         report.add(match everhook_adapters::rabbitmq::check(url, ANSWER_TIMEOUT).await {
             Ok(()) => Check::ok("rabbitmq", "connects"),
-            Err(words) => Check::problem("rabbitmq", words, "start it, or correct `amqp`; until then, the API and deliveries over HTTP work without it"),
+            Err(words) => Check::problem(
+                "rabbitmq",
+                words,
+                "start it, or correct `amqp`; until then, the API and deliveries over HTTP work without it",
+            ),
         });
     }
     match &config.email {
@@ -74,7 +78,9 @@ fn database_clock(offset: Option<Offset>) -> Check {
     let apart = offset.apart_from(Offset::NONE);
     let finding = format!("the clocks of this machine and the database are {:.1} s apart", apart.as_secs_f64());
     match apart {
-        apart if apart > CLOCKS_APART_MAX => Check::problem(NAME, finding, "synchronize both with NTP: a node whose clock is wrong sends nothing"),
+        apart if apart > CLOCKS_APART_MAX => {
+            Check::problem(NAME, finding, "synchronize both with NTP: a node whose clock is wrong sends nothing")
+        }
         apart if apart > CLOCKS_AGREE_WITHIN => Check::warning(NAME, finding, "synchronize both with NTP"),
         _ => Check::ok(NAME, "agrees with this machine's clock"),
     }
@@ -89,7 +95,9 @@ async fn redis(config: &Config, url: &str) -> Check {
     let settings = RedisSettings { url: url.to_owned(), authorities, installation: Uuid::nil() };
     match redis::check(&settings, ANSWER_TIMEOUT).await {
         Ok(()) => Check::ok(NAME, "answers"),
-        Err(error) => Check::problem(NAME, error.to_string(), "start it, or correct `redis`; until then, limits are counted in the database"),
+        Err(error) => {
+            Check::problem(NAME, error.to_string(), "start it, or correct `redis`; until then, limits are counted in the database")
+        }
     }
 }
 
@@ -120,8 +128,7 @@ fn message(to: EmailAddress) -> EmailMessage {
         id: Uuid::now_v7(),
         to,
         subject: "Everhook: test mail".to_owned(),
-        text: "This mail was sent by `everhook doctor --mail-to`. If you can read it, Everhook can send you notifications.\n"
-            .to_owned(),
+        text: "This mail was sent by `everhook doctor --mail-to`. If you can read it, Everhook can send you notifications.\n".to_owned(),
         html: None,
         created_at: now(),
         timeout: ANSWER_TIMEOUT,
