@@ -171,12 +171,12 @@ impl Calls {
         Ok(Some(app))
     }
 
-    /// Heeds that an application, its manifest or its secrets were changed, or one of its breakers by hand.
+    /// Takes note that an application, its manifest or its secrets were changed, or one of its breakers by hand.
     pub fn forget(&self, application: ApplicationId) {
         self.known.forget(Changed::Application(application));
     }
 
-    /// Heeds that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
+    /// Takes note that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
     pub fn breaker_changed(&self, application: ApplicationId, lane_id: LaneId) {
         if self.gates.find(lane_id).is_some() {
             self.forget(application);
@@ -193,12 +193,12 @@ impl Calls {
         self.gates.find(lane_id).map(|gate| gate.facts(self.clock.now()))
     }
 
-    /// Heeds that an organization was deleted.
+    /// Takes note that an organization was deleted.
     pub fn forget_organization(&self, organization: OrganizationId) {
         self.known.forget(Changed::Organization(organization));
     }
 
-    /// Heeds that anything may have changed.
+    /// Takes note that anything may have changed.
     pub fn forget_all(&self) {
         self.known.forget(Changed::Everything);
     }
@@ -214,7 +214,7 @@ impl Calls {
         self.gates.make(capability.lane_id, &capability.gate_settings, kept.as_ref(), self.clock.now())
     }
 
-    /// Heeds that an app fails its health checks since an instant: its breakers open here, so that the next callers need not wait for it. Those of
+    /// Takes note that an app fails its health checks since an instant: its breakers open here, so that the next callers need not wait for it. Those of
     /// capabilities that have answered since then stay as they are. Calls probe it as they do after every failure.
     ///
     /// # Errors

@@ -293,7 +293,7 @@ impl CapabilityGate {
         state.revision = state.revision.max(revision);
     }
 
-    /// Heeds what a person did on another node: forced it, or closed it. What one other node has found out itself stays its own: an app that it cannot reach may
+    /// Applies what a person did on another node: forced it, or closed it. What one other node has found out itself stays its own: an app that it cannot reach may
     /// be there for this one.
     pub fn apply_kept_breaker(&self, row: &BreakerRow, now: Timestamp) {
         let mut state = self.state();

@@ -57,7 +57,7 @@ pub(super) enum BackgroundTask {
     PublishAlerts,
 }
 
-/// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
+/// Its result. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
     Looked(Vec<(QueueKey, Option<DueRead>)>),
     Surveyed(ShardSet, Option<Vec<(LaneHead, LaneState)>>),

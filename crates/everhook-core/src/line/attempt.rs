@@ -38,7 +38,7 @@ pub enum Attempted {
     Sent {
         /// What it was made with; settling needs it again.
         with: AttemptContext,
-        /// What came of it.
+        /// Its result.
         report: Report,
         /// When it was begun.
         executed_at: Timestamp,

@@ -144,7 +144,7 @@ impl FailureCategory {
 /// What became of one request. An endpoint's refusal is data here, never an error of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What came of it.
+    /// Its result.
     pub sent: Sent,
     /// How long it took, from its start to the end of the answer.
     pub duration: Duration,

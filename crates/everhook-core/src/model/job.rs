@@ -148,7 +148,7 @@ pub enum JobStatus {
     Completed,
     /// The app said that it failed.
     Failed,
-    /// It was given up: the app did not answer as it should. There is a dead letter.
+    /// It was given up: the app gave no valid answer. There is a dead letter.
     Dead,
     /// A person cancelled it, its event was erased, or its application was deleted.
     Cancelled,

@@ -127,7 +127,7 @@ async fn the_delivery_of_a_processor_is_explained_while_it_is_parked_and_after_i
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(said, [["processor", "watch", "parked", "parked"]]);
-    server.post(&format!("/v1/events/{event}/erase"), json!({})).await.expect(200);
+    server.delete(&format!("/v1/events/{event}/data")).await.expect(204);
     assert_eq!(elsewhere(&server, &event).await, [["processor", "", "cancelled", "erased"]], "what is left of it is its delivery");
     server.stop().await;
 }

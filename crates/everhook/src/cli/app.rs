@@ -1,4 +1,4 @@
-//! `everhook app check`: whether an app keeps the contract of calls. For the people who write apps; it needs no server.
+//! `everhook app check`: whether an app conforms to the contract of calls. For the people who write apps; it needs no server.
 
 use std::{
     path::{Path, PathBuf},
@@ -60,7 +60,7 @@ struct CheckArgs {
     json: bool,
 }
 
-/// Runs the command that was given. Ends the process with 1 if an app does not keep the contract.
+/// Runs the command that was given. Ends the process with 1 if an app does not conform to the contract.
 ///
 /// # Errors
 /// When nothing could be tested: a bad secret, payload or schema.
@@ -73,7 +73,7 @@ pub async fn run(args: AppArgs) -> anyhow::Result<()> {
         anstream::println!("{}", json!({"passed": is_kept, "checks": checks.iter().map(shown).collect::<Vec<_>>()}));
     } else {
         checks.iter().for_each(|check| anstream::println!("{}", line(check)));
-        anstream::println!("\n{}", if is_kept { "the app keeps the contract" } else { "the app does not keep the contract" });
+        anstream::println!("\n{}", if is_kept { "the app conforms to the contract" } else { "the app does not conform to the contract" });
     }
     if !is_kept {
         std::process::exit(1);

@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many of the queues that a survey found are heeded before others have their turn: some milliseconds of work.
+/// How many of the queues that a survey found are applied before others have their turn: some milliseconds of work.
 const SURVEYED_AT_ONCE: usize = 1_000;
 
 impl Owner<'_> {
@@ -92,7 +92,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Heeds some of what a survey found, between which others have their turn.
+    /// Applies some of what a survey found, between which others have their turn.
     pub(super) fn apply_some_surveyed(&mut self, now: Timestamp) {
         let Some(Surveyed { shards, heads }) = &mut self.surveyed else { return };
         let (shards, some): (_, Vec<_>) = (*shards, heads.take(SURVEYED_AT_ONCE).collect());

@@ -7,7 +7,9 @@ use crate::{
     catalog::{ApplicationView, Destination},
     ids::{LaneId, OrganizationId, Ref},
     line::Line,
-    model::{ApplicationKind, CapabilityName, Cursor, Delivery, Event, LaneKind, PageRequest, Received, Source, Stage, callback_lane},
+    model::{
+        ApplicationKind, CapabilityName, Channel, Cursor, Delivery, Event, LaneKind, PageRequest, Received, Source, Stage, callback_lane,
+    },
     policy::{
         calls::{
             approval::APPROVAL_EVENT_TYPE,
@@ -148,7 +150,7 @@ async fn channels(
 ) -> Result<Vec<Candidate>, StoreError> {
     let channels = line.ports.channels.channels(organization).await?;
     let data = event.map(|event| serde_json::from_slice(&event.data).unwrap_or_default());
-    let candidate = |channel| {
+    let candidate = |channel: &Channel| {
         let absence = match &data {
             Some(data) => absences::at_channel(channel, &channels, &summary.event_type, data, summary.created_at),
             None => absences::at_channel_of_erased(summary.erased_at.unwrap_or(summary.created_at)),

@@ -10,7 +10,7 @@ use crate::simulation::{
     settings::{Change, Rate},
 };
 
-/// How soon a changed limit is heeded.
+/// How soon a changed limit is applied.
 pub(super) const APPLIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the last microsecond brought may be used, and this is more than that.
@@ -41,7 +41,7 @@ pub(super) fn no_organization_has_more_at_once(evidence: &Evidence<'_>) -> Resul
 struct Load {
     under_way: u32,
     limit: u32,
-    /// A limit that was in force before, and until when it may still be heeded.
+    /// A limit that was in force before, and until when it may still be applied.
     earlier: (u32, Duration),
 }
 
@@ -121,7 +121,7 @@ struct Bucket {
     rate: Option<Rate>,
     tokens: f64,
     as_of: Timestamp,
-    /// Until then, in lived time, the rate that was in force before may still be heeded.
+    /// Until then, in lived time, the rate that was in force before may still be applied.
     applied_from: Duration,
 }
 
