@@ -31,7 +31,7 @@ const CALLBACK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked whether the app has called back, maybe at another node.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Tests whether the app of a capability keeps the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
+/// Tests whether the app of a capability conforms to the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
 /// `server_url` is what this server's URLs begin with.
 ///
 /// # Errors

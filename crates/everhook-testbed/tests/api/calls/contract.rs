@@ -280,7 +280,7 @@ async fn the_command_listens_for_callbacks_and_finds_the_same_flaws() {
 async fn the_command_says_the_same_with_its_exit_status() {
     let secret = SigningKey::hmac_from_random([7; 32]).text().expose().to_owned();
     let table = [
-        (Flaw::None, 0, "the app keeps the contract"),
+        (Flaw::None, 0, "the app conforms to the contract"),
         (Flaw::TrustsAnybody, 1, "FAILED   forged signature"),
         (Flaw::WrongShape, 1, "FAILED   answer"),
         (Flaw::IgnoresDeadline, 1, "FAILED   deadline of 200 ms"),

@@ -76,10 +76,10 @@ impl From<&[ContractCheck]> for ContractReportOut {
     }
 }
 
-/// Tests whether an app conforms to the contract, with up to 15 requests to it: a good answer, forged signatures refused, garbage refused, an answer within a
-/// deadline of 200 ms, the same answer to the same `X-Request-ID`, a health page, and a p95 of its answers within 80 % of the timeout. An `async` capability
-/// must take the job over, call back within its timeout (30 seconds at most are waited for), and report the same if it is asked again.
-/// No circuit breaker, cache or fallback takes part.
+/// Tests whether an app conforms to the contract, with up to 15 requests to it: it answers a valid request, refuses forged signatures, refuses malformed
+/// bodies, answers within a deadline of 200 ms, gives the same answer to the same `X-Request-ID`, has a health page, and the p95 of its answers is within 80 %
+/// of the timeout. An `async` capability must take the job over, call back within its timeout (30 seconds at most are waited for), and report the same if it
+/// is asked again. Circuit breakers, caches and fallbacks are not used.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/manifest/check", tag = "calls", operation_id = "check_contract", request_body = ContractTestIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
