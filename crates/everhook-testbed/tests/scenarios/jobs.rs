@@ -176,7 +176,7 @@ async fn an_app_says_how_far_it_is_until_its_job_has_ended_and_moves_no_deadline
     assert_eq!(said(&job(&world, id).await), Some((100, None)));
     assert!(matches!(call_back(&world, id, &token, r#"{"progress": 101}"#).await, Err(CallbackRefusal::Invalid(_))));
     // It has not ended for all that: the app is asked again when its minute is over, and begins again.
-    world.pass(mins(1)).await;
+    world.pass(secs(65)).await;
     let again = job(&world, id).await;
     assert_eq!((again.status, again.progress.clone(), tokens(&world, id).len()), (JobStatus::Sent, None, 2));
     call_back(&world, id, &token, r#"{"progress": 50, "message": "half"}"#).await.expect("the first request's token is good");
