@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
-        AttemptStatistics, AuditEntry, AutoReplay, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event, FailingRule,
-        Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
+        AttemptStatistics, AuditEntry, AutoReplay, BreakdownTally, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event,
+        FailingRule, Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
     },
     ports::{
         Alert, AlertId, AutoReplayStore, BackfillStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward,
@@ -342,6 +342,10 @@ impl<S: BreakerStore> BreakerStore for Faulty<S> {
 impl<S: Statistics> Statistics for Faulty<S> {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
         through!(self, self.store.add(tallies, rule))
+    }
+
+    async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {
+        through!(self, self.store.add_breakdowns(tallies))
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {

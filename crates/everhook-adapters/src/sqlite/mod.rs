@@ -48,6 +48,7 @@ mod readers;
 mod replaying;
 mod resealing;
 mod retention;
+mod rollups;
 pub(crate) mod rows;
 mod sealing;
 mod settling;

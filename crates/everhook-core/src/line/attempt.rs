@@ -21,7 +21,8 @@ use crate::{
     },
     metrics::{AttemptLabels, Counter},
     model::{
-        AfterExpiry, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent, Stage,
+        AfterExpiry, Attempt, Breakdown, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report,
+        RetrySchedule, Sent, Stage,
     },
     policy::timeout,
     ports::StoreError,
@@ -48,6 +49,8 @@ pub enum Attempted {
         received: Option<ReceivedAt>,
         /// What it is counted under.
         labels: AttemptLabels,
+        /// The type of its event, if that counts in the statistics by event type.
+        event_type: Option<EventType>,
         /// Its span, if somebody records its trace.
         span: Option<Box<Attempting>>,
     },
@@ -95,6 +98,15 @@ pub struct AttemptContext {
     pub schedule: Arc<RetrySchedule>,
 }
 
+impl AttemptContext {
+    /// Counts an attempt in the statistics of its organization by retry schedule, event type and source.
+    pub fn break_down(&self, line: &Line, attempt: &Attempt, event_type: Option<EventType>, source: Option<SourceId>) {
+        let schedule = Breakdown::RetrySchedule(self.schedule.name.clone());
+        let others = event_type.map(Breakdown::EventType).into_iter().chain(source.map(Breakdown::Source));
+        line.breakdowns.count(self.destination.lane().organization, [schedule].into_iter().chain(others), attempt, line.ports.clock.now());
+    }
+}
+
 /// Sends one delivery.
 ///
 /// # Errors
@@ -129,6 +141,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         return Ok(Attempted::Erased);
     }
     let (received, labels) = (ReceivedAt::of(&event), labels(line, flight, &with, Some(&event.event_type)));
+    let event_type = with.destination.gets_published_events().then(|| event.event_type.clone());
     let span = Attempting::of(line, &event).map(Box::new);
     let report = match &with.destination {
         Destination::Endpoint(to) => {
@@ -157,13 +170,14 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         line.log_shortage(error);
         return Ok(Attempted::OutOfResources);
     }
-    Ok(Attempted::Sent { with, report, executed_at, revision, received, labels, span })
+    Ok(Attempted::Sent { with, report, executed_at, revision, received, labels, event_type, span })
 }
 
 /// An attempt that ends without a request.
 fn unsent(line: &Line, flight: &InFlight, with: AttemptContext, report: Report) -> Attempted {
     let labels = labels(line, flight, &with, None);
-    Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None, labels, span: None }
+    let executed_at = line.ports.clock.now();
+    Attempted::Sent { with, report, executed_at, revision: None, received: None, labels, event_type: None, span: None }
 }
 
 /// What an attempt is counted under.

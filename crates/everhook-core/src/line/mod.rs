@@ -39,6 +39,7 @@ use url::Url;
 
 use self::erasures::Erasures;
 use crate::{
+    breakdowns::Breakdowns,
     calls::Calls,
     catalog::Catalog,
     counted::Counted,
@@ -79,6 +80,8 @@ pub struct Line {
     pub processors: Processors,
     /// Calls to apps.
     pub calls: Arc<Calls>,
+    /// Attempts by event type, retry schedule and source, until they are added up.
+    pub breakdowns: Breakdowns,
     /// What happened on this node, in numbers.
     pub metrics: Arc<Metrics>,
     /// Who owns the lanes.
@@ -251,6 +254,7 @@ impl Line {
             spool_bell,
             calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults, calls_in_flight_max, metrics.clone())),
             metrics,
+            breakdowns: Breakdowns::default(),
             evaluations,
             ports,
             wake_up: owner.clone(),

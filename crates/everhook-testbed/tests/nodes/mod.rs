@@ -9,6 +9,7 @@ mod duties;
 mod health;
 mod hints;
 mod limits;
+mod metrics;
 mod other_database;
 mod outage;
 mod outage_log;

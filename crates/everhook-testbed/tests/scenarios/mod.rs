@@ -44,3 +44,4 @@ mod sources;
 mod spool;
 mod spool_keys;
 mod spool_stalls;
+mod statistics;

@@ -40,12 +40,14 @@ const CORE: Layers = Layers {
         ("shape", &["ids", "model", "ports", "signing", "time"]),
         ("catalog", &["ids", "model", "policy", "ports", "reading", "shape", "time"]),
         ("sources", &["ids", "inbound", "model", "ports", "reading", "time"]),
+        ("breakdowns", &["ids", "model", "ports", "time"]),
         ("limits", &["ids", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         ("gates", &["ids", "model", "policy", "ports", "time"]),
         ("calls", &["gates", "ids", "limits", "metrics", "model", "policy", "ports", "pruned", "reading", "signing", "time"]),
         (
             "line",
             &[
+                "breakdowns",
                 "calls",
                 "catalog",
                 "counted",
