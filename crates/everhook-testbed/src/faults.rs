@@ -66,6 +66,7 @@ pub struct Faults {
     /// Whether nothing comes after the fault that is planned.
     is_last: AtomicBool,
     keeps_spooled: AtomicBool,
+    stalls_counts: AtomicBool,
 }
 
 /// How a call fails.
@@ -113,6 +114,11 @@ impl Faults {
     /// Whether the spool fails to remove what was forwarded.
     pub fn keep_spooled(&self, keeps: bool) {
         self.keeps_spooled.store(keeps, Ordering::Relaxed);
+    }
+
+    /// Whether the store never ends counting what waits.
+    pub fn stall_counts(&self, stalls: bool) {
+        self.stalls_counts.store(stalls, Ordering::Relaxed);
     }
 
     /// From now on, what the store holds of this event cannot be understood, and it does not record it.
@@ -283,6 +289,9 @@ impl<S: DeliveryControl> DeliveryControl for Faulty<S> {
     }
 
     async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError> {
+        if self.faults.stalls_counts.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         through!(self, self.store.waiting_backlog(lane_id, limit))
     }
 

@@ -12,6 +12,7 @@ mod limits;
 mod other_database;
 mod outage;
 mod outage_log;
+mod outage_received;
 mod pools;
 mod traces;
 
