@@ -27,6 +27,7 @@ use everhook_core::{
     },
     time::Timestamp,
 };
+use tokio::sync::Notify;
 
 /// Calls the store unless the fault strikes before; hides the answer if it strikes after.
 macro_rules! through {
@@ -67,6 +68,8 @@ pub struct Faults {
     is_last: AtomicBool,
     keeps_spooled: AtomicBool,
     stalls_counts: AtomicBool,
+    holds_source_reads: AtomicBool,
+    source_reads: Notify,
 }
 
 /// How a call fails.
@@ -119,6 +122,17 @@ impl Faults {
     /// Whether the store never ends counting what waits.
     pub fn stall_counts(&self, stalls: bool) {
         self.stalls_counts.store(stalls, Ordering::Relaxed);
+    }
+
+    /// From now on, the store's answers of what sources are stay on their way.
+    pub fn hold_source_reads(&self) {
+        self.holds_source_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Those that are on their way arrive, and later ones at once.
+    pub fn let_source_reads_arrive(&self) {
+        self.holds_source_reads.store(false, Ordering::Relaxed);
+        self.source_reads.notify_waiters();
     }
 
     /// From now on, what the store holds of this event cannot be understood, and it does not record it.

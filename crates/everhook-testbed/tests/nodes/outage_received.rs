@@ -79,7 +79,9 @@ async fn while_postgresql_is_stopped_every_push_is_answered_and_is_one_event_and
         // and each request is stored, of which the repeated ones are marked.
         let (events, repeats) = trial.events(pushed.answered_after.len()).await;
         assert_eq!((events, repeats), (pushed.answered_after.len(), pushed.answered_after.len() - pushed.numbers.len()));
-        tell(&format!("{how:?} stop: {events} pushes, {repeats} of them repeats, nine of ten answered within {most:?}, all within {longest:?}"));
+        tell(&format!(
+            "{how:?} stop: {events} pushes, {repeats} of them repeats, nine of ten answered within {most:?}, all within {longest:?}"
+        ));
     }
 }
 
@@ -182,7 +184,10 @@ impl Trial {
         let (arrivals, mut firsts) = (self.sink.arrivals(), BTreeMap::<u64, Instant>::new());
         for number in numbers {
             let of_push = arrivals.get(&(0, *number)).unwrap_or_else(|| panic!("push {number} is lost"));
-            assert!(of_push.iter().all(|arrival| arrival.webhook_id == of_push[0].webhook_id), "push {number} became two events: {of_push:?}");
+            assert!(
+                of_push.iter().all(|arrival| arrival.webhook_id == of_push[0].webhook_id),
+                "push {number} became two events: {of_push:?}"
+            );
             firsts.insert(*number, of_push[0].at);
         }
         let in_order: Vec<(&u64, &Instant)> = firsts.iter().collect();

@@ -125,10 +125,11 @@ async fn a_provider_does_not_wait_for_the_count_of_what_waits_for_its_processor(
     world.faults.stall_counts(true);
     let began_at = world.clock.uptime();
     push(&world, &source, vec![item("ann", 1)]).await.expect("it is accepted");
+    world.let_run(8).await;
     assert_eq!(world.clock.uptime(), began_at);
     // When as much waits as may, as far as this node knows: the rest is refused, as quickly.
     let now = world.clock.now();
-    world.line().source_backlogs.note_count(source.id, SOURCE_BACKLOG_MAX - 2, now);
+    world.line().source_backlogs.note_count(source.id, SOURCE_BACKLOG_MAX - 1, now);
     assert!(matches!(push(&world, &source, vec![item("ann", 2)]).await, Err(PublishError::SourceBacklogFull)));
     assert_eq!(world.clock.uptime(), began_at);
     // Then the next count finds that there is room, beside a request that is still refused.
