@@ -1,8 +1,8 @@
-//! Events that came through a source, each with how its deliveries stand, and with what was sent where that is asked for. Called by the API; it reads and
+//! Events that came through a source, each with the state of its deliveries, and with what was sent where that is asked for. Called by the API; it reads and
 //! changes nothing.
 //!
-//! How an event stands follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and looks at each; it
-//! ends when the page is full or when it has looked at as many as one request may, and says where the next page continues.
+//! The state of an event follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and examines each; it
+//! ends when the page is full or when it has examined as many as one request may, and says where the next page continues.
 
 use rustc_hash::FxHashMap;
 
@@ -17,14 +17,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many events one request looks at: each costs a read of its deliveries.
+/// How many events one request examines: each costs a read of its deliveries.
 const EVENTS_MAX: u32 = 1_000;
-/// How many deliveries of an event are looked at, the newest. Few sources feed more endpoints than that.
+/// How many deliveries of an event are examined, the newest. Few sources feed more endpoints than that.
 const DELIVERIES_MAX: u32 = 250;
 /// How many bytes of bodies a page has before it ends early. The first event has its own, however large: a body is bounded where it is received.
 const PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// How an event of a source stands, in words of those who receive.
+/// The state of an event of a source, in words of those who receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceivedStatus {
     /// It waits for its first attempt, or is held while its source is paused.
@@ -57,7 +57,7 @@ impl ReceivedStatus {
     }
 }
 
-/// How the deliveries of an event stand together.
+/// The state of the deliveries of an event together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedProgress {
     /// In one word.
@@ -74,12 +74,12 @@ pub struct ReceivedProgress {
     pub next_retry_at: Option<Timestamp>,
 }
 
-/// An event of a source and how it stands.
+/// An event of a source and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedEvent {
     /// The event.
     pub received: ReceivedSummary,
-    /// How it stands.
+    /// Its state.
     pub progress: ReceivedProgress,
     /// Which profile the user is that it is about, where the source has a processor that asks: the first that was connected, if there are several.
     pub profile: Option<ProfileId>,
@@ -110,11 +110,11 @@ pub fn provider_of(source: &Source) -> Option<Provider> {
 pub struct FoundReceived {
     /// The events, newest first.
     pub rows: Vec<ReceivedEvent>,
-    /// Where the list continues; `None` if it has looked at everything.
+    /// Where the list continues; `None` if it has examined everything.
     pub next: Option<Cursor>,
 }
 
-/// Lists events of a source from a place on, newest first; those that stand so, if a status is given.
+/// Lists events of a source from a place on, newest first; those in that state, if a status is given.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
@@ -191,7 +191,7 @@ async fn progress(line: &Line, organization: OrganizationId, received: &Received
     Ok(of_deliveries(received.event.created_at, &deliveries, max_attempts))
 }
 
-/// How an event stands that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
+/// The state of an event that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
 fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery], max_attempts: u32) -> ReceivedProgress {
     let is_last_of_lane =
         |(index, delivery): &(usize, &Delivery)| deliveries[..*index].iter().all(|newer| newer.lane_id != delivery.lane_id);
