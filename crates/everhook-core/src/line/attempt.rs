@@ -19,7 +19,7 @@ use crate::{
         service,
         spans::Attempting,
     },
-    metrics::{AttemptLabels, Counter},
+    metrics::{AttemptLabels, Counter, SourceCounts, SourceEvents},
     model::{
         AfterExpiry, Attempt, Breakdown, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report,
         RetrySchedule, Sent, Stage,
@@ -86,6 +86,18 @@ impl ReceivedAt {
         let latency = flight.due.replay_of.is_none().then(|| now.since(self.at));
         let Some(outcome) = ReceivedOutcome::of(stage, latency) else { return };
         line.sources.tallies.attempted(self.source, self.event_type.as_str(), outcome, now);
+        let counts = line.metrics.sources.get(&self.source, SourceCounts::default);
+        match outcome {
+            ReceivedOutcome::Completed(latency) => {
+                counts.count(SourceEvents::Completed, 1);
+                latency.iter().for_each(|latency| counts.latency.add(latency.as_secs_f64()));
+            }
+            ReceivedOutcome::Failed => counts.count(SourceEvents::Failed, 1),
+            ReceivedOutcome::Dead => {
+                counts.count(SourceEvents::Failed, 1);
+                counts.count(SourceEvents::Dead, 1);
+            }
+        }
     }
 }
 

@@ -147,7 +147,7 @@ pub struct Line {
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
     /// How much sources have before them that their processors cannot take.
-    pub source_backlogs: Counted<SourceId>,
+    pub source_backlogs: Arc<Counted<SourceId>>,
     /// How many health connections organizations have.
     pub connection_counts: Counted<OrganizationId>,
 }
@@ -275,7 +275,7 @@ impl Line {
             alert_interval,
             notifications,
             parking_looks: parking::ParkingLooks::default(),
-            source_backlogs: Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX),
+            source_backlogs: Arc::new(Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX)),
             connection_counts: Counted::up_to(CONNECTIONS_OF_ORGANIZATION_MAX),
             node,
             idempotency_window,

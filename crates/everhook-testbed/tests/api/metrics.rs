@@ -267,3 +267,24 @@ async fn an_answer_is_bounded_whatever_tenants_invent() {
     assert_eq!(states, BTreeSet::from(["counter", "gauge", "histogram", "untyped"]));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_source_is_counted_by_its_kind_with_what_became_of_its_events() {
+    let server = Server::start().await;
+    let url = receiver().await;
+    server.endpoint(json!({ "url": url })).await;
+    server.post("/v1/sources", json!({ "name": "shop", "kind": "none" })).await.expect(201);
+    for _ in 0..2 {
+        let request = Request::post("/in/shop").header("host", "test").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        server.send(request).await.expect(200);
+    }
+    let of = |result: &'static str| ["kind=\"none\"", result];
+    let is_right = |scraped: &Scraped| {
+        let count = |result: &'static str| scraped.value("everhook_source_events_total", &of(result));
+        count("result=\"received\"") == Some(2.0) && count("result=\"completed\"") == Some(2.0)
+    };
+    let scraped = scrape_until(&server, is_right).await;
+    assert_eq!(scraped.value("everhook_source_latency_seconds_count", &["kind=\"none\""]), Some(2.0));
+    assert_eq!(scraped.value("everhook_source_events_total", &of("result=\"failed\"")), None);
+    server.stop().await;
+}

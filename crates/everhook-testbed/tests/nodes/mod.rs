@@ -13,6 +13,7 @@ mod metrics;
 mod other_database;
 mod outage;
 mod outage_log;
+mod outage_received;
 mod pools;
 mod traces;
 

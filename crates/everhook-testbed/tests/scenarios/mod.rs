@@ -33,6 +33,7 @@ mod pools;
 mod processors;
 mod publishing;
 mod receiving;
+mod receiving_outage;
 mod retention;
 mod retries;
 mod schedules;
