@@ -13,6 +13,7 @@ mod other_database;
 mod outage;
 mod outage_log;
 mod pools;
+mod server_alerts;
 mod traces;
 
 use std::{
