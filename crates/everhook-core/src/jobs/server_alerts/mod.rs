@@ -149,7 +149,12 @@ impl Evaluator<'_> {
             return;
         }
         let is_next = self.unrecorded.iter().all(|other| other.status.rule.name != rule);
-        let recorded = if view.answers() && is_next { self.record(&report, view).await } else { Recorded::NotKnown };
+        let recorded = if view.answers() && is_next {
+            let recorded = recording::record(self.line, &report, self.is_sent(&report, view)).await;
+            self.note(&report, recorded)
+        } else {
+            Recorded::NotKnown
+        };
         match recorded {
             Recorded::ByAnother => return,
             Recorded::Now => {}
@@ -162,9 +167,12 @@ impl Evaluator<'_> {
         }
     }
 
-    async fn record(&mut self, report: &ServerReport, view: &View) -> Recorded {
-        let is_sent = is_for_admins(report) && self.queues.reach_somebody(&view.admin_emails);
-        let recorded = recording::record(self.line, report, is_sent).await;
+    /// Whether a report reaches people without the store.
+    fn is_sent(&self, report: &ServerReport, view: &View) -> bool {
+        is_for_admins(report) && self.queues.reach_somebody(&view.admin_emails)
+    }
+
+    fn note(&mut self, report: &ServerReport, recorded: Recorded) -> Recorded {
         if report.report == AlertReport::Fired && recorded != Recorded::NotKnown {
             self.statuses.note_begin(&report.status.rule.name, recorded == Recorded::Now);
         }
@@ -185,7 +193,8 @@ impl Evaluator<'_> {
         while view.answers()
             && let Some(report) = self.unrecorded.front().cloned()
         {
-            if self.record(&report, view).await == Recorded::NotKnown {
+            let recorded = recording::record_again(self.line, &report, self.is_sent(&report, view)).await;
+            if self.note(&report, recorded) == Recorded::NotKnown {
                 return;
             }
             self.unrecorded.pop_front();

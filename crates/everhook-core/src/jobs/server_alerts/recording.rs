@@ -33,8 +33,22 @@ pub(super) enum Recorded {
 
 /// Records a report, unless another node has done it.
 pub(super) async fn record(line: &Line, report: &ServerReport, is_sent: bool) -> Recorded {
-    let answered = within(&*line.ports.clock, RECORD_TIMEOUT, try_record(line, report, is_sent)).await;
-    match answered {
+    in_time(line, try_record(line, report, is_sent)).await
+}
+
+/// The same for a report that may have been recorded already: the store was asked, and nothing is known of its answer.
+pub(super) async fn record_again(line: &Line, report: &ServerReport, is_sent: bool) -> Recorded {
+    let again = async {
+        match kept(line, report).await? {
+            Some(kept) if is_recorded(&kept, report) => Ok(Recorded::Now),
+            _ => try_record(line, report, is_sent).await,
+        }
+    };
+    in_time(line, again).await
+}
+
+async fn in_time(line: &Line, recording: impl Future<Output = Result<Recorded, StoreError>>) -> Recorded {
+    match within(&*line.ports.clock, RECORD_TIMEOUT, recording).await {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             line.log_delay("recording an alert about the server", &error);
@@ -45,13 +59,8 @@ pub(super) async fn record(line: &Line, report: &ServerReport, is_sent: bool) ->
 }
 
 async fn try_record(line: &Line, report: &ServerReport, is_sent: bool) -> Result<Recorded, StoreError> {
-    let AlertStatus { organization, rule, target, .. } = &report.status;
     for _ in 0..ROUNDS_MAX {
-        let kept = line.ports.alerts.alert_at(*organization, &rule.name, *target).await?;
-        if kept.as_ref().is_some_and(|kept| is_recorded(kept, report)) {
-            return Ok(Recorded::Now);
-        }
-        let Some(status) = recorded(kept, report) else { return Ok(Recorded::ByAnother) };
+        let Some(status) = recorded(kept(line, report).await?, report) else { return Ok(Recorded::ByAnother) };
         // The event names the alert as it is kept.
         let mut named = report.clone();
         named.status.id = status.id;
@@ -61,6 +70,11 @@ async fn try_record(line: &Line, report: &ServerReport, is_sent: bool) -> Result
         }
     }
     Err(StoreError::Conflict)
+}
+
+async fn kept(line: &Line, report: &ServerReport) -> Result<Option<AlertStatus>, StoreError> {
+    let AlertStatus { organization, rule, target, .. } = &report.status;
+    line.ports.alerts.alert_at(*organization, &rule.name, *target).await
 }
 
 /// Renews the record of an alert that still fires. If another node changed it meanwhile, it is not written, and need not be.

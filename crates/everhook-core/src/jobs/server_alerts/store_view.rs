@@ -106,8 +106,8 @@ impl StoreView {
             }
             match looked {
                 Ok(Some(Ok(looked))) => self.note(looked),
-                Ok(Some(Err(error))) => self.note_failure(line, &error, now),
-                Ok(None) => self.note_failure(line, &StoreError::unavailable("no answer in time"), now),
+                Ok(Some(Err(error))) => self.note_failure(&error, now),
+                Ok(None) => self.note_failure(&StoreError::unavailable("no answer in time"), now),
                 Err(_) => tracing::error!("panic while reading alert rules about the server; they are read again"),
             }
             clock.sleep_until(now + EVALUATED_EVERY).await;
@@ -142,8 +142,9 @@ impl StoreView {
         (view.failures, view.away_since, view.has_answered) = (0, None, true);
     }
 
-    fn note_failure(&self, line: &Line, error: &StoreError, now: Timestamp) {
-        line.log_delay("reading alert rules about the server", error);
+    /// Whoever keeps the lease logs that the store is away, and the alert does.
+    fn note_failure(&self, error: &StoreError, now: Timestamp) {
+        tracing::debug!("reading alert rules about the server failed and is tried again: {}", error.in_words());
         let mut view = self.view();
         (view.failures, view.waiting) = (view.failures.saturating_add(1), None);
         view.away_since.get_or_insert(now);
