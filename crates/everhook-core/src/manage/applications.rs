@@ -16,7 +16,7 @@ use crate::{
 pub struct ApplicationChange {
     /// Shown to people, unique in the organization; needed at creation.
     pub name: Change<String>,
-    /// Stands for the id in paths.
+    /// Can be used in place of the id in paths.
     pub uid: Change<String>,
     /// Whether only types that the organization defined can be published to it.
     pub strict_event_types: Change<bool>,
@@ -101,7 +101,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     line.catalog.forget(id);
     line.sources.forget_application(id);
     line.calls.forget(id);
-    sources::tell_processors_deleted(line, &processors);
+    sources::announce_deleted_processors(line, &processors);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

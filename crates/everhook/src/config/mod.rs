@@ -195,10 +195,10 @@ pub struct ServeArgs {
     /// The sender of e-mail: an address, or Name <address>
     #[arg(long, value_name = "ADDRESS")]
     pub smtp_from: Option<String>,
-    /// The administrators of the organization `default`, who are told by e-mail when an endpoint is disabled: addresses, with commas between
+    /// The administrators of the organization `default`, who get an e-mail when an endpoint is disabled: addresses, separated by commas
     #[arg(long, value_name = "ADDRESSES")]
     pub admin_emails: Option<String>,
-    /// What notifications call this server [default: Everhook]
+    /// The name of this server in notifications [default: Everhook]
     #[arg(long, value_name = "NAME")]
     pub brand: Option<String>,
     /// Where PagerDuty takes events [default: https://events.pagerduty.com/v2/enqueue]

@@ -9,7 +9,7 @@ use everhook_core::{
         Actor, ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, ApprovalDecision, ApprovalEnd, AuditAction, BreakerConfig, CacheKey,
         CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
         FailingChecks, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName,
-        Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
+        Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target, callback_lane,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
@@ -113,7 +113,7 @@ impl Filled {
         let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
         let put = store.put_manifest(
             manifest(organization, shop, 1),
-            vec![lane_id],
+            vec![lane_id, callback_lane(shop)],
             Some(check.clone()),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),

@@ -134,7 +134,7 @@ pub async fn opened(line: &Line, organization: OrganizationId, of: &Ref<Applicat
     line.calls.app(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
 }
 
-/// Tests whether the app of a capability keeps the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
+/// Tests whether the app of a capability conforms to the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
 ///
 /// # Errors
 /// [`Refusal::OnDemand`] if too many run; [`Refusal::Conflict`] if there is nothing to call.

@@ -1,6 +1,6 @@
 //! Which channels of an organization get an operational event.
 //!
-//! An administrator's e-mail gets only what somebody should read: a channel of a service gets what its owner asked for. An alert says itself whom it is for.
+//! An administrator's e-mail gets only what calls for action: a channel of a service gets what its owner asked for. An alert names its own recipients.
 
 use serde_json::Value;
 
@@ -49,6 +49,42 @@ pub fn choose<'a>(channels: &[&'a Channel], event_type: &EventType, data: &Value
     let Some(notice) = of_event(event_type, data) else { return Vec::new() };
     let recipients = Recipients::of(event_type, data, channels);
     channels.iter().copied().filter(|channel| recipients.include(channel, event_type, &notice)).collect()
+}
+
+/// Why a channel does not get an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omission {
+    /// There is no text for events of this type.
+    NoText,
+    /// It is turned off.
+    Disabled,
+    /// It gets other types.
+    TypeDiffers,
+    /// It gets only what is more serious.
+    LessSerious,
+    /// The alert names others.
+    NotARecipient,
+}
+
+/// Why a channel does not get an event, by its settings; `None` if it gets it. `channels` are all of its organization.
+pub fn omission(channel: &Channel, channels: &[&Channel], event_type: &EventType, data: &Value) -> Option<Omission> {
+    let Some(notice) = of_event(event_type, data) else { return Some(Omission::NoText) };
+    if channel.service().is_some_and(|service| !service.enabled) {
+        return Some(Omission::Disabled);
+    }
+    if !may_get(channel, event_type) {
+        return Some(Omission::TypeDiffers);
+    }
+    let candidates: Vec<&Channel> = channels.iter().copied().filter(|channel| may_get(channel, event_type)).collect();
+    let recipients = Recipients::of(event_type, data, &candidates);
+    if recipients.include(channel, event_type, &notice) {
+        return None;
+    }
+    if !recipients.everyone {
+        return Some(Omission::NotARecipient);
+    }
+    let wants_type = channel.service().is_none_or(|service| matching::wants(&service.event_types, event_type));
+    Some(if wants_type { Omission::LessSerious } else { Omission::TypeDiffers })
 }
 
 /// Whom an event is for.
