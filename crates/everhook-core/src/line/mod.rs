@@ -52,8 +52,8 @@ use crate::{
         rates::Rates,
         retry_limit::RetryLimit,
     },
-    metrics::Metrics,
-    model::{Profile, RetentionPeriods, Target},
+    metrics::{Counter, Metrics},
+    model::{EventType, Profile, RetentionPeriods, Target},
     nodes::held_lease::HeldLease,
     policy::{
         calls::manifest::ManifestDefaults,
@@ -293,6 +293,11 @@ impl Line {
         } else {
             tracing::debug!("{what} failed and is tried again: {words}");
         }
+    }
+
+    /// Counts a notification that was sent beside the deliveries.
+    pub(crate) fn count_notification(&self, event_type: &EventType) {
+        self.metrics.notifications.get(event_type, Counter::new).add(1);
     }
 
     /// Logs that this machine lacks what a request needs. Nobody else reports it, so that it is logged at once, and then once a minute.

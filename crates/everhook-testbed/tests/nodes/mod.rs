@@ -15,6 +15,7 @@ mod outage;
 mod outage_log;
 mod outage_received;
 mod pools;
+mod server_alerts;
 mod traces;
 
 use std::{

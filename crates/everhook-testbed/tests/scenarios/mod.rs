@@ -38,6 +38,7 @@ mod retention;
 mod retries;
 mod schedules;
 mod sent;
+mod server_alerts;
 mod services;
 mod shared_limits;
 mod shared_operations;

@@ -32,6 +32,7 @@ use everhook_core::{
 
 pub use email::EmailConfig;
 use ipnet::IpNet;
+pub use notifications::ServerAlertConfig;
 pub use raw::{Origin, Setting};
 pub use traces::TracesConfig;
 
@@ -203,6 +204,12 @@ pub struct ServeArgs {
     /// The URL of PagerDuty's Events API [default: https://events.pagerduty.com/v2/enqueue]
     #[arg(long, value_name = "URL")]
     pub pagerduty_url: Option<String>,
+    /// Send alerts about the server itself to this URL, an incoming webhook of Slack or of what understands the same
+    #[arg(long, value_name = "URL")]
+    pub slack_url: Option<String>,
+    /// Send alerts about the server itself to this integration of PagerDuty
+    #[arg(long, value_name = "KEY")]
+    pub pagerduty_key: Option<String>,
     /// The timeout of calls that check a quiz answer, if the manifest has none [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_quiz_answer: Option<String>,
@@ -337,6 +344,8 @@ pub struct Config {
     pub admin_emails: Option<Vec<EmailAddress>>,
     /// How people are told.
     pub notifications: NotificationSettings,
+    /// Where alerts about the server go beside the administrators' e-mail.
+    pub server_alerts: ServerAlertConfig,
     /// What holds for calls where a manifest does not say.
     pub manifest_defaults: ManifestDefaults,
     /// How health providers are reached.
