@@ -374,6 +374,9 @@ struct ReaderPools {
 
 impl ReaderPools {
     fn new(database: &Path) -> Self {
-        Self { line: Readers::new("sqlite-line", database), history: Readers::new("sqlite-history", database) }
+        Self {
+            line: Readers::new("sqlite-line", readers::LINE, database),
+            history: Readers::new("sqlite-history", readers::HISTORY, database),
+        }
     }
 }

@@ -9,7 +9,7 @@ use everhook_core::{
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, application, entry, id},
+    given::{Given, NOW, after, application, deletion, entry, id},
 };
 
 /// More than any of these tests has.
@@ -144,7 +144,7 @@ async fn nothing_is_kept_for_an_application_that_is_not_there_and_deleting_one_d
     assert!(given.put(&manifest(given.organization, shop.id, 1), vec![]).await);
     let change = SecretsChange { application: shop.id, ..given.secrets_change(None, secrets()) };
     assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)));
     assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(shop.id).await.unwrap(), None);
@@ -155,7 +155,7 @@ async fn deleting_an_organization_deletes_its_manifests_and_no_other() {
     let given = Given::new().await;
     assert!(given.put(&manifest(given.organization, given.application, 1), vec![]).await);
     assert!(given.store.put_application_secrets(given.secrets_change(None, secrets()), entry()).await.unwrap());
-    given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
 }

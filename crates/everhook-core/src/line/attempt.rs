@@ -226,13 +226,13 @@ async fn notify(
 
 /// The destination as it is now, and the schedule version of the delivery; `None` if the destination is gone.
 pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<AttemptContext>, StoreError> {
-    let view = line.catalog.application(flight.application).await?;
-    let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };
+    let Some(view) = line.catalog.application(flight.application).await? else { return Ok(None) };
+    let Some(destination) = view.destination(flight.lane_id) else { return Ok(None) };
     let destination = match destination {
         Destination::Capability(to) => Destination::Capability(Arc::new(Box::pin(name_capability(line, &to)).await?)),
         other => other,
     };
-    let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
+    let schedule = line.catalog.schedule(view.application.organization, flight.due.retry_schedule).await?;
     Ok(Some(AttemptContext { destination, schedule }))
 }
 

@@ -143,6 +143,7 @@ const ADAPTERS: Layers = Layers {
         ("encoding", &["vault"]),
         ("commits", &[]),
         ("due", &[]),
+        ("read_turns", &[]),
         ("system", &[]),
         ("vault", &[]),
         ("by_scheme", &[]),
@@ -153,8 +154,8 @@ const ADAPTERS: Layers = Layers {
         ("rabbitmq", &["http"]),
         ("smtp", &["http"]),
         ("otlp", &["http"]),
-        ("sqlite", &["commits", "due", "encoding", "system", "vault"]),
-        ("postgres", &["commits", "due", "encoding", "system"]),
+        ("sqlite", &["commits", "due", "encoding", "read_turns", "system", "vault"]),
+        ("postgres", &["commits", "due", "encoding", "read_turns", "system"]),
         // Writes through the embedded store's writer.
         ("spool", &["commits", "encoding", "sqlite", "system"]),
         // Is about both stores.

@@ -179,7 +179,8 @@ pub async fn list(
     let organization = caller.organization;
     search.application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     if let Some(page) = page.without_offset().filter(|_| !is_plain) {
-        let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, &search, page).await?;
+        let _turn = api.searches.turn(organization).await;
+        let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, search, page).await?;
         let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
         let list = List::from(Page { rows: shown(&api, organization, rows).await?, next, prev: None });
         return Ok(json(StatusCode::OK, &List { searched_until, search_complete, ..list }));

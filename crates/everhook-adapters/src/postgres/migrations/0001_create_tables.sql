@@ -983,7 +983,7 @@ CREATE TABLE operations (
     organization_id uuid NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id uuid,
-    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill', 'delete_data')),
     status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection text NOT NULL,

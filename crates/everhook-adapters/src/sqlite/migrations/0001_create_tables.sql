@@ -957,7 +957,7 @@ CREATE TABLE operations (
     organization_id BLOB NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id BLOB,
-    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
+    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill', 'delete_data')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection TEXT NOT NULL,
