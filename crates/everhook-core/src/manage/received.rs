@@ -186,7 +186,7 @@ async fn progress(line: &Line, organization: OrganizationId, received: &Received
     let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
     let mut max_attempts = 0;
     for delivery in &deliveries {
-        max_attempts = max_attempts.max(line.catalog.schedule(delivery.retry_schedule).await?.max_attempts);
+        max_attempts = max_attempts.max(line.catalog.schedule(organization, delivery.retry_schedule).await?.max_attempts);
     }
     Ok(of_deliveries(received.event.created_at, &deliveries, max_attempts))
 }
