@@ -2,7 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{AuditEntry, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    policy::presets,
     ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
@@ -18,6 +19,11 @@ pub const BOUNDS: ManifestBounds = ManifestBounds { manifests: 1_000, bytes: 1 <
 pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
     let document = format!(r#"{{"base_url": "https://app.example", "n": {version}, "text": "ü\"\\"}}"#);
     KeptManifest { application, organization, version, document, updated_at: after(version.unsigned_abs()) }
+}
+
+/// Lanes whose jobs are retried as the preset says.
+pub fn job_lanes(lanes: impl IntoIterator<Item = LaneId>) -> Vec<JobLane> {
+    lanes.into_iter().map(|lane_id| JobLane { lane_id, schedule: presets::job() }).collect()
 }
 
 /// Secrets with something in every field.
@@ -36,7 +42,7 @@ impl Given {
 
     async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), lanes, None, bounds, entry).await.unwrap()
+        self.store.put_manifest(manifest.clone(), job_lanes(lanes), None, bounds, entry).await.unwrap()
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {

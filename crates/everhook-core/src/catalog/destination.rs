@@ -80,7 +80,7 @@ impl CapabilityDestination {
 
 /// What telling the callers of an application's jobs takes.
 pub struct CallbackDestination {
-    /// The schedule by which it is tried again: that of jobs.
+    /// The schedule by which it is tried again.
     pub retry_schedule: ScheduleVersion,
     /// What its lane goes by.
     pub lane: Arc<LanePolicy>,

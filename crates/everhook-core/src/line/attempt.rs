@@ -163,7 +163,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         Destination::Channel(to) => Box::pin(notify(line, flight, to, &event, &with.schedule)).await?,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
         Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
-        Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event)).await?,
+        Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event, &with.schedule)).await?,
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);

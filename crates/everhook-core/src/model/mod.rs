@@ -76,7 +76,7 @@ pub use event_type::{EventTypeDefinition, EventTypeMark};
 pub use failing_clock::{ClockReset, FailingClock, FailingRule, HEALTH_RECORDS_MAX, HealthRecord, HealthReportKind};
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
 pub use histogram::{Histogram, LatencyHistogram, Lengths};
-pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobOutcome, JobRecord, JobStatus, TokenHash};
+pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobLane, JobOutcome, JobProgress, JobRecord, JobStatus, TokenHash};
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AppCheckPlan, AuditEntry, KeptManifest, SealedSecrets},
+    ids::{ApplicationId, OrganizationId},
+    model::{AppCheckPlan, AuditEntry, JobLane, KeptManifest, SealedSecrets},
     ports::{Effect, StoreError},
 };
 
@@ -18,11 +18,11 @@ pub trait ManifestStore: Send + Sync {
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
     /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. Its app is checked as `check` says from now on, and no more if it is `None`.
+    /// there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as `check` says from now on, and no more if it is `None`.
     async fn put_manifest(
         &self,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,

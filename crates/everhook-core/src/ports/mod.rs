@@ -103,7 +103,7 @@ pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
     TimeRange,
 };
-pub use job_store::{JobAnswered, JobStore};
+pub use job_store::{JobAnswered, JobProgressed, JobStore};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use everhook_core::{
-    ids::{DeliveryId, EventId},
+    ids::{ApprovalId, DeliveryId, EventId},
     model::{FailureCategory, Fingerprint},
     ports::Clock,
     time::Timestamp,
@@ -108,12 +108,20 @@ pub enum Happening {
     CallAnswered(CallNo, &'static str),
     /// The caller is told that the call is this job.
     CallQueued(CallNo, EventId),
+    /// The caller is told that a person decides about the call.
+    CallPending(CallNo, ApprovalId),
+    /// A person decides about a call.
+    PersonDecided(ApprovalId, Decision, Taken),
     /// The caller is told that there is no answer.
     CallRefused(CallNo),
+    /// The app gives a good answer to a call whose answers are kept.
+    AppAnswered,
     /// The app is asked to do a job.
     AppAsked(EventId),
     /// The app calls back.
     CalledBack(EventId, Result, Taken),
+    /// The app says how far it is, in percent.
+    ProgressReported(EventId, u8, Taken),
     /// Somebody asks that what the source takes waits.
     SourceHeld,
     /// Somebody asks that it goes on.
@@ -162,7 +170,18 @@ pub enum Result {
     Failed,
 }
 
-/// Whether a callback was taken.
+/// What a person makes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The app is to be asked.
+    Queue,
+    /// This number is the answer.
+    Answer(u64),
+    /// There is no answer.
+    Reject,
+}
+
+/// Whether a callback, or a decision, was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It was, now or before.
@@ -314,6 +333,10 @@ impl fmt::Display for Happening {
             Self::CallBegan(call, capability) => write!(f, "{call} calls {capability}"),
             Self::CallAnswered(call, source) => write!(f, "{call} is answered by {source}"),
             Self::CallQueued(call, job) => write!(f, "{call} is job {job}"),
+            Self::CallPending(call, approval) => write!(f, "{call} waits for a person as approval {approval}"),
+            Self::PersonDecided(approval, decision, taken) => write!(f, "approval {approval} is decided: {decision:?}, taken: {taken:?}"),
+            Self::AppAnswered => f.write_str("the app gives an answer that is kept"),
+            Self::ProgressReported(job, percent, taken) => write!(f, "the app has done {percent} % of job {job}, taken: {taken:?}"),
             Self::CallRefused(call) => write!(f, "{call} has no answer"),
             Self::AppAsked(job) => write!(f, "the app is asked to do job {job}"),
             Self::CalledBack(job, result, taken) => write!(f, "the app calls back about job {job}: {result:?}, taken: {taken:?}"),

@@ -76,6 +76,7 @@ impl Simulation {
         if reading == Reading::Whole {
             stored.summaries = self.read_summaries().await?;
             stored.jobs.extend(self.read_jobs().await?);
+            stored.approvals.extend(self.read_approvals().await?);
             for delivery in &stored.deliveries {
                 let found = history.delivery(delivery.organization, delivery.id).await?;
                 let attempts = found.map(|(_, attempts)| attempts).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population`, `neighbors`, `providers` and `apps` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population`, `neighbors`, `providers`, `apps` and `organizer` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
 mod apps;
@@ -15,6 +15,7 @@ pub mod log;
 mod look;
 mod neighbors;
 pub mod oracle;
+mod organizer;
 mod population;
 mod providers;
 mod recalls;

@@ -115,12 +115,15 @@ CREATE TABLE lanes (
     -- That of an organization names itself.
     application_id BLOB NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
-    order_barrier INTEGER
+    order_barrier INTEGER,
+    -- The version of the retry schedule that new deliveries to a capability keep: of jobs, or of what their callers are told.
+    job_schedule INTEGER CHECK (job_schedule IS NULL OR kind = 'capability')
 ) STRICT;
 
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
+CREATE INDEX lanes_by_version ON lanes (job_schedule) WHERE job_schedule IS NOT NULL;
 CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
@@ -361,13 +364,10 @@ CREATE TABLE manifests (
     -- Rises by one with each change.
     version INTEGER NOT NULL CHECK (version >= 1),
     document TEXT NOT NULL,
-    updated_at INTEGER NOT NULL,
-    -- The version of the retry schedule that new jobs of its capabilities keep.
-    job_schedule INTEGER NOT NULL
+    updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
-CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
 -- The health checks of apps: when each is due, and what the last one found.
 CREATE TABLE app_checks (
@@ -428,10 +428,10 @@ CREATE TABLE jobs (
     application_id BLOB NOT NULL,
     -- The capability's lane.
     lane_id BLOB NOT NULL CHECK (length(lane_id) = 16),
-    -- The delivery that asks the app, or asked it last.
+    -- The delivery that asks the app, or asked it last. A contract test of an app has none, and names itself.
     delivery_id BLOB NOT NULL CHECK (length(delivery_id) = 16),
     -- SHA-256 of the tokens that the app was given, the newest last.
-    tokens BLOB NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 256),
+    tokens BLOB NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 320),
     -- When the app was last asked.
     begun_at INTEGER NOT NULL,
     -- What the app said: the result or the error, sealed; the SHA-256 of what came; when; and which attempt found it.
@@ -440,6 +440,11 @@ CREATE TABLE jobs (
     answer_hash BLOB CHECK (length(answer_hash) = 32),
     answered_at INTEGER,
     found_by INTEGER,
+    -- How far it said that it is since then, in percent and in words, and when.
+    progress INTEGER CHECK (progress BETWEEN 0 AND 100),
+    progress_message TEXT,
+    progress_at INTEGER,
+    CHECK ((progress IS NULL) = (progress_at IS NULL) AND (progress IS NOT NULL OR progress_message IS NULL)),
     CHECK ((outcome IS NULL) = (answer IS NULL) AND (outcome IS NULL) = (answer_hash IS NULL) AND (outcome IS NULL) = (answered_at IS NULL)),
     CHECK (found_by IS NULL OR outcome IS NOT NULL)
 ) STRICT, WITHOUT ROWID;

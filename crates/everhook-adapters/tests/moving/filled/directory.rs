@@ -22,7 +22,7 @@ use crate::sqlite::conformance::{
     approvals::{alert, approval, queued},
     given::{Given, NOW, after, application, endpoint, event_type, id, organization},
     health::draft,
-    manifests::{BOUNDS, manifest, secrets},
+    manifests::{BOUNDS, job_lanes, manifest, secrets},
     sources::{full_source, source},
 };
 
@@ -113,7 +113,7 @@ impl Filled {
         let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
         let put = store.put_manifest(
             manifest(organization, shop, 1),
-            vec![lane_id, callback_lane(shop)],
+            job_lanes([lane_id, callback_lane(shop)]),
             Some(check.clone()),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),

@@ -16,8 +16,8 @@ INSERT INTO event_types (id, organization_id, name, archived, created_at, update
 SELECT id, organization, 'type.' || n, false, 1, 1 FROM numbered, of_all;
 INSERT INTO sources (id, organization_id, application_id, name, kind, recipe, secrets, settings, created_at, updated_at)
 SELECT id, organization, id, 'source-' || n, 'github', '{}', '[]', '{}', 1, 1 FROM numbered, of_all;
-INSERT INTO manifests (application_id, organization_id, version, document, updated_at, job_schedule)
-SELECT id, organization, 1, '{":o": 1}', 1, 1 FROM numbered, of_all;
+INSERT INTO manifests (application_id, organization_id, version, document, updated_at)
+SELECT id, organization, 1, '{":o": 1}', 1 FROM numbered, of_all;
 INSERT INTO draws (request_id, organization_id, application_id, capability, drawn_at, seed, list_hash, list_length, picked)
 SELECT id, organization, id, 'winnerSelection', 1, sha256(id::text::bytea), sha256(id::text::bytea), 3, 1 FROM numbered, of_all;
 INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;

@@ -11,6 +11,9 @@ mod called_tests;
 mod ending;
 #[cfg(test)]
 mod flow_tests;
+mod handed_over;
+#[cfg(test)]
+mod handed_over_tests;
 mod limits;
 mod order;
 mod received;
@@ -27,13 +30,13 @@ use std::{
 };
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, ApprovalId, DeliveryId, EndpointId, EventId, OrganizationId},
     model::{BreakerConfig, Delivery, EventTypePattern, JobStatus, OpenPeriod, RetrySchedule},
     ports::EventSummary,
     time::Timestamp,
 };
 
-use super::log::{EndpointNo, Entry, Happening, Reply, Request, Summary, TenantNo};
+use super::log::{Decision, EndpointNo, Entry, Happening, Reply, Request, Summary, TenantNo};
 
 /// How soon after its end the outcome of a request is on disk, also if the store fails once or twice on the way.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
@@ -60,6 +63,9 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "of several callbacks the first counts", check: called::only_the_first_callback_counts },
     Rule { words: "no app is asked to do what it has done", check: called::nothing_is_asked_after_its_callback },
     Rule { words: "whoever was asked may answer", check: called::whoever_was_asked_may_answer },
+    Rule { words: "only what the app has answered is kept", check: handed_over::only_good_answers_are_kept },
+    Rule { words: "no progress is taken of a job that its app has ended", check: handed_over::nothing_progresses_after_its_end },
+    Rule { words: "of several decisions the first counts", check: handed_over::only_the_first_decision_counts },
     Rule { words: "no attempt goes beyond the schedule", check: attempts::attempts_stay_within_the_schedule },
     Rule { words: "attempt numbers rise one by one", check: attempts::numbers_rise_one_by_one },
     Rule { words: "a request is repeated only if its outcome could not be written", check: attempts::repeats_have_an_excuse },
@@ -99,6 +105,11 @@ pub const AT_THE_END: &[Rule] = &[
     Rule { words: "every push was processed", check: received::every_push_was_processed },
     Rule { words: "a metric says what was pushed last, and there is one", check: received::a_metric_says_what_was_pushed_last },
     Rule { words: "every job has ended as its app said", check: called::every_job_has_ended_as_its_app_said },
+    Rule { words: "a job shows the progress that its app reported", check: handed_over::progress_is_what_the_app_reported },
+    Rule {
+        words: "every call that waits is decided once, and what is approved is one job",
+        check: handed_over::every_approval_is_as_decided,
+    },
     Rule { words: "every dead job is told once", check: called::every_dead_job_is_told_once },
     Rule { words: "what counts as delivered was answered with a 2xx", check: ending::the_delivered_were_answered },
     Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
@@ -163,6 +174,17 @@ pub struct StoredJob {
     pub status: JobStatus,
     /// Its result.
     pub result: Option<u64>,
+    /// How far its app says that it is.
+    pub progress: Option<u8>,
+}
+
+/// A call about which a person decides, as whoever asks for it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredApproval {
+    /// What was decided.
+    pub decision: Option<Decision>,
+    /// The job that it became.
+    pub job: Option<EventId>,
 }
 
 /// What the store holds.
@@ -178,6 +200,8 @@ pub struct Stored {
     pub asked: Vec<Delivery>,
     /// What became of jobs, read only at the end.
     pub jobs: BTreeMap<EventId, StoredJob>,
+    /// What became of calls that wait for a person, read only at the end.
+    pub approvals: BTreeMap<ApprovalId, StoredApproval>,
     /// What the processor made of what was pushed, read only at the end.
     pub summaries: Vec<Summary>,
     /// The dead letters' ids.

@@ -101,6 +101,7 @@ problem_kinds! {
     RetryRateLimit = TOO_MANY_REQUESTS "retry-rate-limit", "Too many deliveries were retried by hand";
     ChangeRateLimit = TOO_MANY_REQUESTS "change-rate-limit", "Too many configuration changes";
     TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events, URL verifications or contract tests";
+    ProgressRateLimit = TOO_MANY_REQUESTS "progress-rate-limit", "The progress of the job was reported too often";
     SourceRateLimit = TOO_MANY_REQUESTS "source-rate-limit", "Too many requests came to the source";
     InternalError = INTERNAL_SERVER_ERROR "internal-error", "Internal error";
     CallFailed = BAD_GATEWAY "call-failed", "The app failed to answer the call";
