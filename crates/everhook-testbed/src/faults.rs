@@ -344,6 +344,10 @@ impl<S: Statistics> Statistics for Faulty<S> {
         through!(self, self.store.add(tallies, rule))
     }
 
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        through!(self, self.store.add_calls(tallies, alerts))
+    }
+
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
         through!(self, self.store.attempt_statistics(lane_id, from, to))
     }

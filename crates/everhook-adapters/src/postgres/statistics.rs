@@ -11,7 +11,7 @@ use everhook_core::{
         AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
         minute_of,
     },
-    ports::{Statistics, StoreError},
+    ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
 use rustc_hash::FxHashMap;
@@ -21,6 +21,7 @@ use uuid::Uuid;
 use super::{
     PostgresStore,
     fault::Outcome,
+    outbox,
     rows::{Columns, Key, duration, micros},
     source_rollups,
     transaction::Tx,
@@ -43,12 +44,19 @@ const MINUTE_MICROS: i64 = 60_000_000;
 #[async_trait]
 impl Statistics for PostgresStore {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
-        let endpoints: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
-        let lanes = self.lane_numbers(&endpoints).await?;
+        let lanes = self.lanes_of(&tallies).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
-        add_to_rollups(&tx, &lanes, &tallies).await?;
-        add_to_activities(&tx, &lanes, &tallies, &rule).await?;
+        add_all(&tx, &lanes, &tallies, &rule).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        let lanes = self.lanes_of(&tallies).await?;
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        add_all(&tx, &lanes, &tallies, &FailingRule::default()).await?;
+        outbox::keep(&tx, &alerts).await?;
         Ok(tx.commit().await?)
     }
 
@@ -94,6 +102,22 @@ impl Statistics for PostgresStore {
     ) -> Result<Vec<SourceTally>, StoreError> {
         Ok(source_rollups::read(&self.reader().await?, source, (from, to), step).await?)
     }
+}
+
+impl PostgresStore {
+    /// The numbers of the lanes of tallies, in their order.
+    async fn lanes_of(&self, tallies: &[Tally]) -> Outcome<Vec<i64>> {
+        let lanes: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
+        self.lane_numbers(&lanes).await
+    }
+}
+
+async fn add_all(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally], rule: &FailingRule) -> Outcome<()> {
+    if tallies.is_empty() {
+        return Ok(());
+    }
+    add_to_rollups(tx, lanes, tallies).await?;
+    add_to_activities(tx, lanes, tallies, rule).await
 }
 
 /// The statistics of endpoints' minutes, by lane and minute.

@@ -11,7 +11,7 @@ use everhook_core::{
         AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
         minute_of,
     },
-    ports::{Statistics, StoreError},
+    ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use super::{
     SqliteStore,
     fault::Outcome,
+    outbox,
     rows::{Columns, Key, duration, micros},
     source_rollups,
     transaction::Tx,
@@ -41,6 +42,14 @@ const MINUTE_MICROS: i64 = 60_000_000;
 impl Statistics for SqliteStore {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
         self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies, &rule)).await
+    }
+
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        self.write(tallies.len() * 2 + alerts.len(), move |tx| {
+            add_all(tx, &tallies, &FailingRule::default())?;
+            alerts.iter().try_for_each(|alert| outbox::keep(tx, alert))
+        })
+        .await
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {

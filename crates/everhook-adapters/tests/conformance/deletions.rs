@@ -229,7 +229,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     assert!(
         given
             .store
-            .put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], None, super::manifests::BOUNDS, putting)
+            .put_manifest(super::manifests::manifest(of, default, 1), vec![lane_id], None, Vec::new(), super::manifests::BOUNDS, putting)
             .await
             .unwrap()
             .took_place()

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{LaneId, SourceId},
     model::{AttemptStatistics, ClockReset, EndpointActivity, FailingRule, SourceTally, Tally},
-    ports::StoreError,
+    ports::{Alert, StoreError},
     time::Timestamp,
 };
 
@@ -20,6 +20,14 @@ pub trait Statistics: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError>;
+
+    /// Adds tallies of capabilities to what is kept, as [`Statistics::add`] does, and keeps what organizations are to be told of them, in one atomic write.
+    /// Capabilities are never disabled, so that no rule is needed.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known. Adding again may then count twice, but tells nothing twice: an alert that is
+    /// there already stays as it is.
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError>;
 
     /// What happened at an endpoint, or in all lanes of the application or organization whose id this is, from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
     /// there are minutes with attempts in it, however many attempts they had.

@@ -53,6 +53,8 @@ families! {
     SOURCE_REQUESTS: Counter "everhook_source_requests_total" "Requests to sources, by result; with the reason, if they were rejected.";
     CALLS: Counter "everhook_calls_total" "Calls to apps, by the source of their answer.";
     FALLBACKS: Counter "everhook_call_fallbacks_total" "Calls that were answered by a fallback because the app could not.";
+    FAILED_OPEN: Counter "call_failed_open_total" "Calls that were let through without the app, by a default step of the fallback.";
+    LATE_ANSWERS: Counter "everhook_call_late_answers_total" "Answers of apps that came after the deadline of their callers.";
     SHADOWS: Counter "everhook_shadow_comparisons_total" "Answers of apps in shadow mode, by whether they were the same as those of the fallback.";
     SPANS: Counter "everhook_trace_spans_total" "Spans of traces, by what became of them: exported, or dropped because the collector did not take them in time.";
     CONNECTIONS: Gauge "everhook_client_connections" "Connections from clients.";

@@ -5,7 +5,7 @@ use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
     model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
     policy::presets,
-    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    ports::{Alert, Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -17,6 +17,7 @@ use super::{
         audit_log::conclude,
         collisions::retry_on_conflict,
         fault::Outcome,
+        outbox,
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -49,11 +50,13 @@ impl ManifestStore for PostgresStore {
         manifest: KeptManifest,
         lanes: Vec<LaneId>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
         let job_schedule = self.schedule_version(&presets::job()).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), bounds, job_schedule))
+        let written = Written { manifest: &manifest, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds, job_schedule };
+        changed!(self, manifest.organization, entry, |tx| put(&tx, &written))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -65,14 +68,18 @@ impl ManifestStore for PostgresStore {
     }
 }
 
-async fn put(
-    tx: &Tx<'_>,
-    manifest: &KeptManifest,
-    lanes: &[LaneId],
-    check: Option<&AppCheckPlan>,
+/// What is written with a manifest.
+struct Written<'a> {
+    manifest: &'a KeptManifest,
+    lanes: &'a [LaneId],
+    check: Option<&'a AppCheckPlan>,
+    alerts: &'a [Alert],
     bounds: ManifestBounds,
     job_schedule: ScheduleVersion,
-) -> Outcome<ManifestPut> {
+}
+
+async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
+    let Written { manifest, lanes, check, alerts, bounds, job_schedule } = *written;
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
         return Ok(ManifestPut::Outdated);
@@ -95,6 +102,7 @@ async fn put(
     // The lanes and their schedule are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
+    outbox::keep(tx, alerts).await?;
     Ok(ManifestPut::Kept)
 }
 
