@@ -418,7 +418,10 @@ async fn note_callers(line: Arc<Line>) {
 /// What the engine has not written before it ended. No answer depends on it: what cannot be written is lost.
 async fn note_call_records(line: &Line) {
     if let Err(error) = line.calls.records.write(&line.calls, &*line.ports.statistics).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "cannot write answers and statistics of calls; those of the last second are lost");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot write answers and statistics of calls; those of the last second are lost"
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
-    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
+    model::{AuditEntry, EventType, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
 use super::{
@@ -48,7 +48,7 @@ impl Given {
 async fn what_an_organization_is_told_of_a_manifest_is_kept_with_it() {
     let given = Given::new().await;
     let alert = Alert {
-        id: super::given::id(),
+        id: id(),
         organization: given.organization,
         event_type: EventType::parse("canary.withdrawn").unwrap(),
         data: vec![b'1'].into(),

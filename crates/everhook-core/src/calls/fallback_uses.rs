@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How often it is told that a fallback of one capability is used. What happens in between is counted.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
+const REPORTED_EVERY: Duration = Duration::from_secs(60);
 
 /// The uses of all fallbacks, by capability.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct Uses {
     capability: String,
     counts: FxHashMap<(&'static str, FailureKind), u64>,
     last_request: Uuid,
-    told_at: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
 }
 
 impl FallbackUses {
@@ -44,7 +44,7 @@ impl FallbackUses {
             capability: of.name.as_str().to_owned(),
             counts: FxHashMap::default(),
             last_request: request,
-            told_at: None,
+            reported_at: None,
         });
         *uses.counts.entry((step, kind)).or_default() += 1;
         uses.last_request = request;
@@ -52,25 +52,25 @@ impl FallbackUses {
 
     /// What is to be told now, at most so much: the rest goes on counting. Each is logged as well, so that the log has a line a minute and not one a call.
     pub(super) fn take(&mut self, most: usize, now: Timestamp, id: impl Fn() -> AlertId) -> Vec<Alert> {
-        self.0.retain(|_, uses| !uses.counts.is_empty() || !uses.may_be_told(now));
-        let due = self.0.values_mut().filter(|uses| !uses.counts.is_empty() && uses.may_be_told(now));
+        self.0.retain(|_, uses| !uses.counts.is_empty() || !uses.is_due(now));
+        let due = self.0.values_mut().filter(|uses| !uses.counts.is_empty() && uses.is_due(now));
         due.take(most).map(|uses| uses.take(id(), now)).collect()
     }
 
     /// When something is to be told next, if something waits.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         let waiting = self.0.values().filter(|uses| !uses.counts.is_empty());
-        waiting.map(|uses| uses.told_at.map_or(Timestamp::EPOCH, |at| at + TOLD_EVERY)).min()
+        waiting.map(|uses| uses.reported_at.map_or(Timestamp::EPOCH, |at| at + REPORTED_EVERY)).min()
     }
 }
 
 impl Uses {
-    fn may_be_told(&self, now: Timestamp) -> bool {
-        self.told_at.is_none_or(|at| now.since(at) >= TOLD_EVERY)
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.reported_at.is_none_or(|at| now.since(at) >= REPORTED_EVERY)
     }
 
     fn take(&mut self, id: AlertId, now: Timestamp) -> Alert {
-        self.told_at = Some(now);
+        self.reported_at = Some(now);
         let counts = std::mem::take(&mut self.counts);
         let mut uses: Vec<_> = counts.into_iter().map(|((step, kind), count)| (step, kind.as_str(), count)).collect();
         uses.sort_unstable();

@@ -27,7 +27,10 @@ struct Given {
 
 impl Given {
     fn new(settings: &GateSettings) -> Self {
-        Self { gate: Arc::new(CapabilityGate::new(settings, AppLimit::new(settings.app_concurrency_max), None, Timestamp::EPOCH)), slots: CallSlots::new(512) }
+        Self {
+            gate: Arc::new(CapabilityGate::new(settings, AppLimit::new(settings.app_concurrency_max), None, Timestamp::EPOCH)),
+            slots: CallSlots::new(512),
+        }
     }
 
     fn begin(&self, call: u128, secs: i64) -> Result<CallPass, Standstill> {

@@ -192,9 +192,10 @@ async fn whoever_goes_away_takes_the_request_along_unless_its_answer_is_kept() {
     };
     let leave = async |body: Value| {
         let before = given.app.count();
+        let has_arrived = || given.app.count() > before;
         tokio::select! {
             answer = given.call(body) => panic!("it was answered: {}", answer.json()),
-            _ = until(&|| given.app.count() > before) => {}
+            _ = until(&has_arrived) => {}
         }
     };
     leave(json!({ "payload": 1 })).await;

@@ -85,7 +85,8 @@ impl Simulation {
         let mut outcome = Outcome::default();
         while let Some(Reverse((at, step, caller, begun))) = events.pop().filter(|Reverse((at, ..))| *at < self.secs * SECOND) {
             let capability = caller % count;
-            let mut work = |caller: usize, begun: i64| Reverse((at + self.capabilities[caller % count].roll(&mut dice), Step::Worked, caller, begun));
+            let mut work =
+                |caller: usize, begun: i64| Reverse((at + self.capabilities[caller % count].roll(&mut dice), Step::Worked, caller, begun));
             match step {
                 Step::Ask if own[capability].may_begin(None) && app.may_begin(None) => {
                     own[capability].begin();
