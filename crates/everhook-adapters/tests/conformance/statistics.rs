@@ -136,9 +136,10 @@ async fn what_calls_were_answered_with_is_added_up() {
 #[tokio::test]
 async fn what_organizations_are_told_of_calls_is_kept_with_their_counts_and_once() {
     let given = Given::new().await;
+    let organization = given.organization;
     let alert = |n: u8| Alert {
         id: super::given::id(),
-        organization: given.organization,
+        organization,
         event_type: EventType::parse("call.fallback").unwrap(),
         data: vec![b'0' + n].into(),
     };

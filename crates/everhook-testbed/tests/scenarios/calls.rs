@@ -15,7 +15,7 @@ use everhook_core::{
         endpoints::BreakerOrder,
         manifests::{self, command_breaker},
     },
-    model::{AnswerCount, AttemptStatistics, BreakerState, Page, PageRequest},
+    model::{AnswerCount, AttemptStatistics, BreakerState, Cursor, Page, PageRequest},
     policy::{address::AddressRules, target::TargetRules},
     ports::{Clock as _, EventFilter},
 };
@@ -52,7 +52,7 @@ async fn ask(world: &mut World, cache_key: Option<&str>) -> CallAnswer {
 async fn told(world: &World, event_type: &str) -> Vec<Value> {
     let filter = EventFilter { application: Some(world.operational), ..EventFilter::default() };
     let history = &world.line().ports.history;
-    let page: Page<_> = history.events(world.organization, filter, PageRequest { limit: 100, cursor: None }).await.unwrap();
+    let page: Page<_> = history.events(world.organization, filter, PageRequest { limit: 100, cursor: Cursor::Newest }).await.unwrap();
     let mut found = Vec::new();
     for summary in page.rows.iter().rev().filter(|event| event.event_type.as_str() == event_type) {
         let (_, event) = history.event(world.organization, summary.id).await.unwrap().unwrap();

@@ -115,6 +115,7 @@ impl Filled {
             manifest(organization, shop, 1),
             vec![lane_id],
             Some(check.clone()),
+            Vec::new(),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),
         );

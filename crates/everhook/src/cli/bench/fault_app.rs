@@ -214,3 +214,44 @@ async fn respond(stream: &mut TcpStream, status: &str, body: &str) -> std::io::R
     stream.write_all(text.as_bytes()).await?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::cli::client::{Connection, Server};
+
+    #[tokio::test]
+    async fn it_fails_as_it_is_told_and_works_again() {
+        let mut app = FaultApp::start().await.unwrap();
+        let server = Server::new(&format!("http://{}", app.address).parse().unwrap(), None).unwrap();
+        let ask = async |wait: Duration| {
+            let mut connection = Connection::new(server.clone());
+            let asked = connection.send(Method::POST, "/", &b"1"[..]);
+            tokio::time::timeout(wait, asked).await.map(|answer| answer.map(|answer| (answer.status.as_u16(), answer.body)))
+        };
+        let long = Duration::from_secs(30);
+        let good = (200, bytes::Bytes::from_static(GOOD.as_bytes()));
+        for fault in Behavior::FAULTS {
+            app.set(fault).await.unwrap();
+            match fault {
+                Behavior::Hangs | Behavior::Drips => assert!(ask(Duration::from_millis(100)).await.is_err(), "{fault:?}"),
+                Behavior::Resets | Behavior::TooMuch | Behavior::Closed => assert!(ask(long).await.unwrap().is_err(), "{fault:?}"),
+                Behavior::Fails => assert_eq!(ask(long).await.unwrap().unwrap().0, 500),
+                Behavior::Garbage => assert_eq!(ask(long).await.unwrap().unwrap().0, 200),
+                Behavior::Late => assert_eq!(ask(long).await.unwrap().unwrap(), good),
+                Behavior::Good => unreachable!("it is no fault"),
+            }
+            app.set(Behavior::Good).await.unwrap();
+            assert_eq!(ask(long).await.unwrap().unwrap(), good, "after {fault:?}");
+        }
+        // What hangs is answered when the app is back.
+        app.set(Behavior::Hangs).await.unwrap();
+        let (answer, ()) = tokio::join!(ask(long), async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            app.set(Behavior::Good).await.unwrap();
+        });
+        assert_eq!(answer.unwrap().unwrap(), good);
+    }
+}
