@@ -835,7 +835,7 @@ CREATE TABLE rollups (
     last_success_at INTEGER,
     last_failure_at INTEGER,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
-    answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 45),
+    answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 55),
     PRIMARY KEY (lane, minute)
 ) STRICT, WITHOUT ROWID;
 

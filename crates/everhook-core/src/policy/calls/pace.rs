@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 
 /// How long the best time is believed. An app that has become slower for good would else be throttled for ever.
 const BEST_GOOD_FOR: Duration = Duration::from_secs(60);
+/// How long the quickest answer is believed. While the machine is busy no answer is quick, which may go on for long.
+const QUICKEST_GOOD_FOR: Duration = Duration::from_secs(3_600);
 /// Times are averaged over about so many answers, so that one slow answer says little.
 const SMOOTHED_OVER: f64 = 8.0;
 /// How far times usually are from their average is found out over about so many answers.
@@ -37,9 +39,9 @@ pub struct Pace {
     answers: u32,
     /// The shortest average of this minute and of the last one.
     best: Option<Best>,
-    /// The shortest time of the same minutes.
+    /// The shortest time of this hour and of the last one.
     quickest: Option<Best>,
-    /// The smallest spread of the same minutes: a queue makes times vary, too, and that must not excuse it.
+    /// The smallest spread of the same minutes as the best average: a queue makes times vary, too, and that must not excuse it.
     calmest: Option<Best>,
 }
 
@@ -69,8 +71,8 @@ impl Pace {
         self.average = Some(average);
         self.answers = self.answers.saturating_add(1);
         self.spread += ((counted - before).abs() - self.spread) / SPREAD_SMOOTHED_OVER.min(f64::from(self.answers));
-        let (best, is_outdated) = Best::note(&mut self.best, average, now);
-        let (quickest, _) = Best::note(&mut self.quickest, took, now);
+        let (best, is_outdated) = Best::note(&mut self.best, average, BEST_GOOD_FOR, now);
+        let (quickest, _) = Best::note(&mut self.quickest, took, QUICKEST_GOOD_FOR, now);
         let calmest = self.calmest(self.spread / average, now);
         let luck = LUCK * (calmest - SPREAD_FREE).max(0.0) * average;
         let without_queue = (best * (1.0 + TOLERANCE) + luck).max(QUICK).max(NOISE * (1.0 - quickest / QUICK));
@@ -82,15 +84,15 @@ impl Pace {
         if f64::from(self.answers) < SPREAD_SMOOTHED_OVER {
             return 0.0;
         }
-        Best::note(&mut self.calmest, spread, now).0
+        Best::note(&mut self.calmest, spread, BEST_GOOD_FOR, now).0
     }
 }
 
 impl Best {
-    /// The least of the last one to two minutes, and whether a new minute has just begun.
-    fn note(kept: &mut Option<Self>, value: f64, now: Timestamp) -> (f64, bool) {
+    /// The least of the last one to two times so long, and whether another one has just begun.
+    fn note(kept: &mut Option<Self>, value: f64, good_for: Duration, now: Timestamp) -> (f64, bool) {
         let best = kept.get_or_insert(Self { since: now, current: value, previous: value });
-        let is_over = now.since(best.since) >= BEST_GOOD_FOR;
+        let is_over = now.since(best.since) >= good_for;
         if is_over {
             *best = Self { since: now, current: value, previous: best.current };
         }

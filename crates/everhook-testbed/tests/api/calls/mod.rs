@@ -166,6 +166,7 @@ async fn the_time_that_a_caller_has_left_also_comes_as_a_header_of_a_call_and_of
     let send = async |path: &str, left: &str, body: Value| {
         let request = http::Request::post(given.path(path))
             .header("authorization", format!("Bearer {}", given.server.admin))
+            .header("content-type", "application/json")
             .header("x-timeout-ms", left)
             .body(http_body_util::Full::new(bytes::Bytes::from(body.to_string())));
         given.server.send(request.unwrap()).await
