@@ -9,7 +9,7 @@ use everhook_core::{
 };
 
 use super::{
-    given::{Given, NOW, after, application, entry, event_type, id},
+    given::{Given, NOW, after, application, deletion, entry, event_type, id},
     manifests::manifest,
 };
 
@@ -141,11 +141,11 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
             .unwrap()
             .took_place()
     );
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!(given.store.app_check(shop.id).await.unwrap(), None);
     given.put_checked(1, Some(plan("https://app.example/health", 5))).await;
-    let deleted = given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    let deleted = given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!((given.check().await, given.store.next_app_check().await.unwrap()), (None, None));
 }

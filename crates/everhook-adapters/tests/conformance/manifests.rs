@@ -2,13 +2,14 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, EventType, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{AuditEntry, EventType, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    policy::presets,
     ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, application, entry, id},
+    given::{Given, NOW, after, application, deletion, entry, id},
 };
 
 /// More than any of these tests has.
@@ -18,6 +19,11 @@ pub const BOUNDS: ManifestBounds = ManifestBounds { manifests: 1_000, bytes: 1 <
 pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
     let document = format!(r#"{{"base_url": "https://app.example", "n": {version}, "text": "ü\"\\"}}"#);
     KeptManifest { application, organization, version, document, updated_at: after(version.unsigned_abs()) }
+}
+
+/// Lanes whose jobs are retried as the preset says.
+pub fn job_lanes(lanes: impl IntoIterator<Item = LaneId>) -> Vec<JobLane> {
+    lanes.into_iter().map(|lane_id| JobLane { lane_id, schedule: presets::job() }).collect()
 }
 
 /// Secrets with something in every field.
@@ -36,7 +42,7 @@ impl Given {
 
     async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), lanes, None, Vec::new(), bounds, entry).await.unwrap()
+        self.store.put_manifest(manifest.clone(), job_lanes(lanes), None, Vec::new(), bounds, entry).await.unwrap()
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
@@ -156,7 +162,7 @@ async fn nothing_is_kept_for_an_application_that_is_not_there_and_deleting_one_d
     assert!(given.put(&manifest(given.organization, shop.id, 1), vec![]).await);
     let change = SecretsChange { application: shop.id, ..given.secrets_change(None, secrets()) };
     assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)));
     assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(shop.id).await.unwrap(), None);
@@ -167,7 +173,7 @@ async fn deleting_an_organization_deletes_its_manifests_and_no_other() {
     let given = Given::new().await;
     assert!(given.put(&manifest(given.organization, given.application, 1), vec![]).await);
     assert!(given.store.put_application_secrets(given.secrets_change(None, secrets()), entry()).await.unwrap());
-    given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
 }

@@ -1,7 +1,7 @@
-//! Part of step 3: tells the caller of a job how it ended, at the URL that the call named; and the caller of a call that a person has ended.
+//! Part of step 3: notifies the caller of a job of its end, at the URL that the call named; and the caller of a call that a person has ended.
 //!
 //! The job's event has a second delivery, made in the same write as the first, so that what was promised with the 202 is on disk. Its attempts look how the
-//! job stands. Until it has ended they park the delivery; whoever settles the end releases it, and should that be lost, it looks again by itself.
+//! job's state. Until it has ended they park the delivery; the settlement of the end releases it, and should that be lost, the parking ends by time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,8 +18,8 @@ use crate::{
         request::{USER_AGENT, trace_and_flags},
     },
     model::{
-        AfterExpiry, Cursor, Event, Expiry, FailureCategory, InFlight, PageRequest, Parking, PhaseTimes, Report, Sent, SignatureStyle,
-        Target, WaitsFor, callback_lane,
+        AfterExpiry, Cursor, Event, Expiry, FailureCategory, InFlight, PageRequest, Parking, PhaseTimes, Report, RetrySchedule, Sent,
+        SignatureStyle, Target, WaitsFor, callback_lane,
     },
     policy::calls::{
         approval::{APPROVAL_EVENT_TYPE, ApprovalMessage},
@@ -31,11 +31,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long a caller's server may take.
+/// How long a caller's server may take where the retry schedule does not say.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a delivery waits before it looks again at a job whose end was not reported to it; doubled with each look,
-const LOOK_DELAY: Duration = Duration::from_secs(5 * 60);
+const LOOK_DELAY: Duration = Duration::from_secs(30);
 /// up to this.
 const LOOK_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -56,11 +56,11 @@ fn awaited_end(job: EventId) -> WaitsFor {
     WaitsFor::parse(&format!("job_end:{job}")).expect("it is short and has no control characters")
 }
 
-/// Lets those go on who wait for the end of jobs. Called behind the write that ended them. If it fails, they look again by themselves.
+/// Releases the deliveries that wait for the end of jobs. Called behind the write that ended them. If it fails, they look again by themselves.
 pub(crate) async fn announce(line: Arc<Line>, ended: Vec<EndedJob>) {
     for EndedJob { organization, job } in ended {
         if let Err(error) = release(&line, organization, job).await {
-            line.log_delay("telling the caller of a job that it has ended", &error);
+            line.log_delay("notifying the caller of a job that it has ended", &error);
         }
     }
 }
@@ -76,18 +76,25 @@ async fn release(line: &Line, organization: OrganizationId, job: EventId) -> Res
     Ok(())
 }
 
-/// Tells the caller, if the job has ended. A message about an approval is an event of its own, and holds the body.
+/// Notifies the caller, if the job has ended. A message about an approval is an event of its own, and holds the body.
 ///
 /// # Errors
 /// [`StoreError`] if the store failed: that is no attempt.
-pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestination, event: &Event) -> Result<Report, StoreError> {
+pub(crate) async fn report(
+    line: &Line,
+    flight: &InFlight,
+    to: &CallbackDestination,
+    event: &Event,
+    schedule: &RetrySchedule,
+) -> Result<Report, StoreError> {
+    let timeout = schedule.timeout.unwrap_or(CALLBACK_TIMEOUT);
     let organization = to.lane.organization;
     if event.event_type.as_str() == APPROVAL_EVENT_TYPE {
         let Some(ApprovalMessage { callback_url, body }) = ApprovalMessage::read(&event.data) else {
-            return Ok(refused("the event does not tell of a decision"));
+            return Ok(refused("the event is not about a decision"));
         };
         let Some(target) = target_of(&callback_url) else { return Ok(refused("the call has no `callback_url`")) };
-        return send(line, flight, to, event, target, body).await;
+        return send(line, flight, to, event, Message { target, body, timeout }).await;
     }
     let Some(document) = JobDocument::read(&event.data) else { return Ok(refused("the event is not a job")) };
     let Some(target) = document.callback_url.as_deref().and_then(target_of) else { return Ok(refused("the job has no `callback_url`")) };
@@ -97,11 +104,18 @@ pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestinat
     if !job.status.has_ended() {
         return Ok(without_request(parked(flight, event.id, line.ports.clock.now())));
     }
-    send(line, flight, to, event, target, body_of(&job, &document)).await
+    send(line, flight, to, event, Message { target, body: body_of(&job, &document), timeout }).await
 }
 
 fn target_of(url: &str) -> Option<Target> {
     Some(Target { written: url.to_owned(), url: Url::parse(url).ok()? })
+}
+
+/// What a caller is told, where, and how long its server may take.
+struct Message {
+    target: Target,
+    body: Bytes,
+    timeout: Duration,
 }
 
 async fn send(
@@ -109,8 +123,7 @@ async fn send(
     flight: &InFlight,
     to: &CallbackDestination,
     event: &Event,
-    target: Target,
-    body: Bytes,
+    Message { target, body, timeout }: Message,
 ) -> Result<Report, StoreError> {
     let (organization, application) = (to.lane.organization, to.lane.application);
     let now = line.ports.clock.now();
@@ -118,8 +131,7 @@ async fn send(
         return Ok(refused("the application no longer has a manifest, and with it no signing secret"));
     };
     let headers = headers(flight, event, &keys, &body, now);
-    let request =
-        OutgoingRequest { organization, method: OutgoingMethod::Post, target: Arc::new(target), headers, body, timeout: CALLBACK_TIMEOUT };
+    let request = OutgoingRequest { organization, method: OutgoingMethod::Post, target: Arc::new(target), headers, body, timeout };
     Ok(line.ports.transport.send(request).await)
 }
 
@@ -144,7 +156,7 @@ fn body_of(job: &Job, document: &JobDocument) -> Bytes {
     report.write()
 }
 
-/// Those of a webhook, so that receivers verify both alike. The job is the message: whoever is notified twice knows by its id.
+/// Those of a webhook, so that receivers verify both alike. The job is the message: a caller that is notified twice recognizes it by its id.
 fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Timestamp) -> Vec<(OutgoingHeader, Bytes)> {
     let signable = Signable { event: event.id, at: now, body, style: SignatureStyle::Hex };
     let signatures = signing::sign(keys, &signable);
@@ -160,7 +172,7 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
         ("webhook-id", Some(id)),
         ("webhook-timestamp", Some(now.as_secs().to_string())),
         ("webhook-signature", Some(signatures.webhook_signature)),
-        ("x-webhook-event", Some(told_type(event).to_owned())),
+        ("x-webhook-event", Some(notified_type(event).to_owned())),
         ("x-webhook-delivery", Some(flight.due.delivery.to_string())),
         ("x-webhook-attempt", Some(attempt)),
         ("x-webhook-signature", Some(signatures.x_webhook_signature)),
@@ -171,7 +183,7 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
 }
 
 /// A job has ended, or a person has decided about a call.
-fn told_type(event: &Event) -> &'static str {
+fn notified_type(event: &Event) -> &'static str {
     if event.event_type.as_str() == APPROVAL_EVENT_TYPE { APPROVAL_EVENT_TYPE } else { ENDED_EVENT_TYPE }
 }
 

@@ -1,20 +1,20 @@
-//! How a job stands: it follows from its deliveries and what its app said, and is kept nowhere. Asked by whoever shows it and by `callback`.
+//! The state of a job: it follows from its deliveries and what its app said, and is kept nowhere. Used where it is shown, and by `callback`.
 
 use bytes::Bytes;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
     line::Line,
-    model::{Cursor, Delivery, JobOutcome, JobRecord, JobStatus, LaneKind, PageRequest, SealedSecret, Stage, callback_lane},
+    model::{Cursor, Delivery, JobOutcome, JobProgress, JobRecord, JobStatus, LaneKind, PageRequest, SealedSecret, Stage, callback_lane},
     ports::{DeliveryFilter, StoreError},
     time::Timestamp,
 };
 
-/// How many deliveries of a job are looked at, the newest: each retry by hand makes one.
+/// How many deliveries of a job are examined, the newest: each retry by hand makes one.
 pub(super) const DELIVERIES_LOOKED_AT: u32 = 50;
 
 /// A job, as people see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its id.
     pub id: EventId,
@@ -24,7 +24,7 @@ pub struct Job {
     pub capability: Option<String>,
     /// Names the call that it was; `None` in lists, and if its event was erased.
     pub request_id: Option<String>,
-    /// How it stands.
+    /// Its state.
     pub status: JobStatus,
     /// How many attempts were recorded.
     pub attempts: u32,
@@ -32,6 +32,8 @@ pub struct Job {
     pub result: Option<Bytes>,
     /// The error that the app reported, a JSON text.
     pub error: Option<Bytes>,
+    /// How far the app said that it is, since it was last asked.
+    pub progress: Option<JobProgress>,
     /// What the last attempt said, in words.
     pub last_error: Option<String>,
     /// The delivery that asks the app.
@@ -89,6 +91,7 @@ pub async fn of_event(
         attempts: newest.attempts,
         result,
         error,
+        progress: record.and_then(|record| record.progress),
         last_error: newest.last_error.clone(),
         delivery: newest.id,
         next_attempt_at: match newest.stage {
@@ -103,7 +106,7 @@ pub async fn of_event(
     }))
 }
 
-/// How a job stands: what the app said is what counts, and its delivery a moment later says the same.
+/// The state of a job: what the app said is what counts, and its delivery a moment later says the same.
 fn status(delivery: &Delivery, record: Option<&JobRecord>) -> JobStatus {
     let said = record.and_then(|record| record.answer.as_ref()).map(|answer| answer.outcome);
     match (said, &delivery.stage) {

@@ -39,6 +39,7 @@ use url::Url;
 
 use self::erasures::Erasures;
 use crate::{
+    breakdowns::Breakdowns,
     calls::Calls,
     catalog::Catalog,
     counted::Counted,
@@ -51,8 +52,8 @@ use crate::{
         rates::Rates,
         retry_limit::RetryLimit,
     },
-    metrics::Metrics,
-    model::{Profile, RetentionPeriods, Target},
+    metrics::{Counter, Metrics},
+    model::{EventType, Profile, RetentionPeriods, Target},
     nodes::held_lease::HeldLease,
     policy::{
         calls::manifest::ManifestDefaults,
@@ -79,11 +80,13 @@ pub struct Line {
     pub processors: Processors,
     /// Calls to apps.
     pub calls: Arc<Calls>,
+    /// Attempts by event type, retry schedule and source, until they are added up.
+    pub breakdowns: Breakdowns,
     /// What happened on this node, in numbers.
     pub metrics: Arc<Metrics>,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
-    /// How they stand.
+    /// Their state.
     pub lanes: Arc<dyn Lanes>,
     /// Who may publish where, also while the store is away.
     pub publishers: Publishers,
@@ -144,7 +147,7 @@ pub struct Line {
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
     /// How much sources have before them that their processors cannot take.
-    pub source_backlogs: Counted<SourceId>,
+    pub source_backlogs: Arc<Counted<SourceId>>,
     /// How many health connections organizations have.
     pub connection_counts: Counted<OrganizationId>,
 }
@@ -251,6 +254,7 @@ impl Line {
             spool_bell,
             calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults, calls_in_flight_max, metrics.clone())),
             metrics,
+            breakdowns: Breakdowns::default(),
             evaluations,
             ports,
             wake_up: owner.clone(),
@@ -271,7 +275,7 @@ impl Line {
             alert_interval,
             notifications,
             parking_looks: parking::ParkingLooks::default(),
-            source_backlogs: Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX),
+            source_backlogs: Arc::new(Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX)),
             connection_counts: Counted::up_to(CONNECTIONS_OF_ORGANIZATION_MAX),
             node,
             idempotency_window,
@@ -281,7 +285,7 @@ impl Line {
         }
     }
 
-    /// Logs that something did not work and is tried again, unless that was logged a moment ago or whoever keeps the lease logs it.
+    /// Logs that something did not work and is tried again, unless that was logged a moment ago or the keeper of the lease logs it.
     pub(crate) fn log_delay(&self, what: &'static str, error: &StoreError) {
         let words = error.in_words();
         if self.repeated_failures.failed(what, self.ports.clock.uptime()) {
@@ -291,12 +295,17 @@ impl Line {
         }
     }
 
+    /// Counts a notification that was sent beside the deliveries.
+    pub(crate) fn count_notification(&self, event_type: &EventType) {
+        self.metrics.notifications.get(event_type, Counter::new).add(1);
+    }
+
     /// Logs that this machine lacks what a request needs. Nobody else reports it, so that it is logged at once, and then once a minute.
     pub(crate) fn log_shortage(&self, error: &str) {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {
             tracing::error!(
-                "this machine lacks what deliveries need ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
+                "this machine has run out of a resource that deliveries need ({error}); deliveries wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
             );
         }
     }

@@ -60,7 +60,7 @@ pub struct PushedItem {
 /// # Errors
 /// The first of what kept an item from being recorded. Others of the same request may have been: sent again, they are recognized by their keys.
 pub async fn receive(line: &Line, push: Push<'_>) -> Result<(), PublishError> {
-    take_room(line, push.source, push.items.len()).await?;
+    take_room(line, push.source, push.items.len())?;
     // A request counts as one event, however many items it has: taken in part, it would be sent again as a whole.
     take_request(line, push.source.organization, push.source.application).await?;
     let first = push.items.iter().map(|pushed| publication(&push, pushed, None)).collect();
@@ -113,7 +113,7 @@ fn publication(push: &Push<'_>, pushed: &PushedItem, duplicate_of: Option<EventI
     }
 }
 
-/// A text of the provider's as part of a key of ours: what stands there means something within its source alone. Long and unprintable ones are hashed.
+/// A text of the provider's as part of a key of ours: its meaning is known within its source alone. Long and unprintable ones are hashed.
 fn bounded(source: &Source, text: &str, bytes_max: usize) -> String {
     let key = format!("{}:{text}", source.id);
     if key.len() <= bytes_max && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {

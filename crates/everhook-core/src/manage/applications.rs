@@ -1,13 +1,14 @@
 //! Applications: integrations inside an organization.
 
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, sources, unexpected,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, operations, refuse_faults, sources,
+    unexpected,
 };
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{Application, ApplicationKind, AuditAction, Author},
-    policy::audit::{changed, made, removed},
+    policy::audit::{changed, made},
     ports::{Created, Deleted, StoreError, Updated},
 };
 
@@ -16,7 +17,7 @@ use crate::{
 pub struct ApplicationChange {
     /// Shown to people, unique in the organization; needed at creation.
     pub name: Change<String>,
-    /// Stands for the id in paths.
+    /// Can be used in place of the id in paths.
     pub uid: Change<String>,
     /// Whether only types that the organization defined can be published to it.
     pub strict_event_types: Change<bool>,
@@ -93,18 +94,20 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
         return Err(Refusal::Conflict(Conflict::BuiltIn, words));
     }
     let id = application.id;
-    let entry = audit::entry(line, by, AuditAction::ApplicationDelete, id.as_uuid(), removed(&audit::of_application(&application)));
+    let was = audit::of_application(&application);
+    let deletion = operations::deletion(line, by, operations::Deleted::Application(id), AuditAction::ApplicationDelete, was);
     let processors = sources::with_processor(line, by.organization, Some(id)).await?;
-    let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, entry).await? else {
+    let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, deletion).await? else {
         return Err(Refusal::NotFound(Noun::Application));
     };
     line.catalog.forget(id);
     line.sources.forget_application(id);
     line.calls.forget(id);
-    sources::tell_processors_deleted(line, &processors);
+    sources::announce_deleted_processors(line, &processors);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
+    line.operations_bell.notify_one();
     Ok(keys)
 }
 

@@ -37,7 +37,7 @@ impl CapabilityName {
     }
 }
 
-/// The lane in which the callers of an application's jobs are told how these ended. It is beside the lanes of the capabilities, so that an app that is away
+/// The lane in which the callers of an application's jobs are notified of how these ended. It is beside the lanes of the capabilities, so that an app that is away
 /// holds up nobody's news.
 pub fn callback_lane(application: ApplicationId) -> LaneId {
     lane_of(b"everhook callbacks ", application, b"")
@@ -92,7 +92,7 @@ pub struct Capability {
     pub path: String,
     /// How long a caller waits at most.
     pub timeout: Duration,
-    /// How many requests one call may make one after the other; 1 if it is not retried.
+    /// How many requests one call, or one job of an `async` capability, may make one after the other; 1 if it is not retried.
     pub attempts_max: u32,
     /// How the delay between them grows.
     pub backoff: CallBackoff,

@@ -21,7 +21,7 @@ pub struct Operation {
     pub endpoint: Option<EndpointId>,
     /// What it does.
     pub kind: OperationKind,
-    /// Where it stands.
+    /// Its state.
     pub status: OperationStatus,
     /// How many (event, endpoint), events to be erased or pieces of a backfill it is about; grows until the selection is complete.
     pub total: u64,
@@ -60,7 +60,7 @@ impl Operation {
         is_measurable.then(|| self.worked() as f64 / worked_for.as_secs_f64())
     }
 
-    /// How long it still takes, as far as can be told.
+    /// How long it still takes, as far as it can be estimated.
     pub fn eta(&self, now: Timestamp) -> Option<Duration> {
         if !matches!(self.status, OperationStatus::Pending | OperationStatus::Running) {
             return None;
@@ -93,12 +93,22 @@ pub enum OperationKind {
     AttemptNow,
     /// Asks a health provider to push data of the past.
     Backfill,
+    /// Erases the data of all events of an application or organization that was deleted.
+    DeleteData,
 }
 
 impl OperationKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase, Self::AttemptNow, Self::Backfill];
+    pub const ALL: [Self; 8] = [
+        Self::RetryBatch,
+        Self::DiscardBatch,
+        Self::Recover,
+        Self::Replay,
+        Self::Erase,
+        Self::AttemptNow,
+        Self::Backfill,
+        Self::DeleteData,
+    ];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -110,6 +120,7 @@ impl OperationKind {
             Self::Erase => "erase",
             Self::AttemptNow => "attempt_now",
             Self::Backfill => "backfill",
+            Self::DeleteData => "delete_data",
         }
     }
 
@@ -119,7 +130,7 @@ impl OperationKind {
     }
 }
 
-/// Where an operation stands.
+/// The status of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationStatus {
     /// It is selecting, or waits for its start.
@@ -130,7 +141,7 @@ pub enum OperationStatus {
     Finished,
     /// A person stopped it. What it had done stays done.
     Cancelled,
-    /// It cannot go on.
+    /// It cannot continue.
     Failed,
 }
 
@@ -187,9 +198,11 @@ impl Selection {
     }
 }
 
-/// Which events are erased: those that fit everything that is given. At least an application or a label is.
+/// Which events are erased: those that fit everything that is given. Where people ask for it, at least an application or a label is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErasureSelection {
+    /// Of this organization, which was deleted, so that the operation is another's; of the operation's own if absent.
+    pub deleted_organization: Option<OrganizationId>,
     /// Of this application.
     pub application: Option<ApplicationId>,
     /// With this label: its name and its value.
@@ -278,7 +291,7 @@ impl Wanted {
     }
 }
 
-/// How an (event, endpoint) stands: what became of its newest delivery.
+/// The state of an (event, endpoint): that of its newest delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewestDelivery {
     /// There is none.

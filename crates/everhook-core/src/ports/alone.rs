@@ -71,7 +71,7 @@ impl Changes for SingleNode {
 #[async_trait]
 impl ThrottleStore for SingleNode {
     async fn exchange(&self, _asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
-        Err(StoreError::unavailable("nobody is there to share with"))
+        Err(StoreError::unavailable("this store is not shared with other nodes"))
     }
 }
 
@@ -106,7 +106,7 @@ impl BreakerVotes for SingleNode {
         Ok(VoteCount::default())
     }
 
-    async fn tell_breaker(&self, _application: ApplicationId, _lane_id: LaneId) -> Result<(), StoreError> {
+    async fn report_breaker(&self, _application: ApplicationId, _lane_id: LaneId) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -44,6 +44,7 @@ mod outbox;
 mod outcomes;
 mod parked_deliveries;
 mod remote_hints;
+mod requester;
 mod retention;
 mod retry_schedule_store;
 mod sealing_store;
@@ -65,7 +66,7 @@ pub use alert_store::{AlertChange, AlertFilter, AlertRulePut, AlertRuleStore, Al
 pub use alone::SingleNode;
 pub use api_key_store::ApiKeyStore;
 pub use app_health_store::AppHealthStore;
-pub use application_store::{ApplicationStore, ContentsDeleted};
+pub use application_store::{ApplicationStore, ContentsDeleted, Deletion};
 pub use approval_store::{ApprovalFilter, ApprovalRequested, ApprovalStore, Decided};
 pub use archive::{Archive, ArchiveError, ArchiveRecord, ArchiveStatus};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
@@ -103,7 +104,7 @@ pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
     TimeRange,
 };
-pub use job_store::{JobAnswered, JobStore};
+pub use job_store::{JobAnswered, JobProgressed, JobStore};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
@@ -118,6 +119,7 @@ pub use outbox::{Alert, AlertId, Outbox};
 pub use outcomes::{Created, Deleted, Updated};
 pub use parked_deliveries::{OrphanedLane, ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
+pub use requester::{request, requester, set_requester};
 pub use retention::{Expiring, ExpiringId, Place, Purge, Purged, Retention, RetentionClass, RowCount, Stored, StoredTable};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
 pub use sealing_store::{PassEnd, RESEAL_BYTES, RESEAL_ROWS, Resealed, RotationBegun, SealingStore};
@@ -143,9 +145,9 @@ pub struct Ports {
     pub delivery_control: Arc<dyn DeliveryControl>,
     /// What ends the parking of deliveries.
     pub parked: Arc<dyn ParkedDeliveries>,
-    /// What organizations are to be told.
+    /// Operational events that are to be published.
     pub outbox: Arc<dyn Outbox>,
-    /// How breakers stand.
+    /// The state of breakers.
     pub breakers: Arc<dyn BreakerStore>,
     /// Organizations.
     pub organizations: Arc<dyn OrganizationStore>,
@@ -161,7 +163,7 @@ pub struct Ports {
     pub event_types: Arc<dyn EventTypeStore>,
     /// API keys.
     pub api_keys: Arc<dyn ApiKeyStore>,
-    /// Where people are told what happened.
+    /// Where notifications are sent.
     pub channels: Arc<dyn ChannelStore>,
     /// Where webhooks come in.
     pub sources: Arc<dyn SourceStore>,
@@ -191,7 +193,7 @@ pub struct Ports {
     pub endpoint_health: Arc<dyn EndpointHealthStore>,
     /// What organizations say about alert rules.
     pub alert_rules: Arc<dyn AlertRuleStore>,
-    /// How alert rules stand.
+    /// The state of alert rules.
     pub alerts: Arc<dyn AlertStore>,
     /// What alert rules are measured from.
     pub alert_signals: Arc<dyn AlertSignals>,
@@ -213,7 +215,7 @@ pub struct Ports {
     pub sealing: Arc<dyn SealingStore>,
     /// Who holds which shards and duties.
     pub leases: Arc<dyn Leases>,
-    /// How nodes tell each other what to look at.
+    /// How nodes notify each other of what to check.
     pub remote_hints: Arc<dyn RemoteHints>,
     /// What other nodes changed.
     pub changes: Arc<dyn Changes>,
@@ -221,7 +223,7 @@ pub struct Ports {
     pub spool: Option<Arc<dyn Spool>>,
     /// What closed breakers have counted.
     pub breaker_windows: Arc<dyn BreakerWindows>,
-    /// What nodes tell each other about the apps that they call.
+    /// What nodes report to each other about the apps that they call.
     pub breaker_votes: Arc<dyn BreakerVotes>,
     /// What nodes draw from together.
     pub throttle: Arc<dyn ThrottleStore>,

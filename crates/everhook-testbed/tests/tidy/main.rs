@@ -4,9 +4,11 @@
 //! files with a planted violation, which it must find. What a rule tolerates is listed beside it, file by file; an entry that is not needed any more is a
 //! violation as well, so that the lists can only shrink.
 
+mod bounds;
 mod citations;
 mod conformance;
 mod edges;
+mod lane_kinds;
 mod port_sizes;
 mod prose;
 mod sealed_columns;
@@ -33,6 +35,11 @@ fn every_statement_says_its_index_and_lock_and_exists_for_both_stores() {
 }
 
 #[test]
+fn the_page_of_limits_says_what_the_code_does() {
+    assert_nothing(bounds::violations(&Tree::read()));
+}
+
+#[test]
 fn cited_decisions_files_and_headings_exist() {
     assert_nothing(citations::violations(&Tree::read()));
 }
@@ -45,6 +52,11 @@ fn replaced_words_are_gone() {
 #[test]
 fn every_port_method_is_called_by_the_tests_of_the_adapters() {
     assert_nothing(conformance::violations(&Tree::read()));
+}
+
+#[test]
+fn every_method_of_the_delivery_side_is_called_for_every_kind_of_lane() {
+    assert_nothing(lane_kinds::violations(&Tree::read()));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use everhook_core::{
     ids::AlertRuleId,
     manage::{
         Change, Fault,
-        alert_rules::{self, AlertRuleChange, DryRun, ListedRule},
+        alert_rules::{self, AlertRuleChange, DryRun, ListedRule, RuleReach},
     },
-    model::Page,
+    model::{Page, Scope},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::{
     Api,
-    access::{MayManage, MayRead},
+    access::{Caller, MayManage, MayRead},
     auto_replay::write_duration,
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
@@ -45,7 +45,7 @@ pub struct AlertRecipientsOut {
     pub channels: Vec<String>,
 }
 
-/// An alert rule as it is in force.
+/// An alert rule with its current settings.
 #[derive(Serialize, ToSchema)]
 pub struct AlertRuleOut {
     name: String,
@@ -210,6 +210,12 @@ fn length(field: Field<String>, name: &'static str, faults: &mut Vec<Fault>) -> 
     }
 }
 
+/// The rules about the server are there for its administrators, in the organization `default`.
+fn reach(api: &Api, caller: &Caller) -> RuleReach {
+    let is_admin = caller.scopes.allow(Scope::Admin) && caller.application.is_none();
+    if is_admin && caller.organization == api.default_organization { RuleReach::Server } else { RuleReach::Organization }
+}
+
 /// Creates an alert rule of the organization.
 #[utoipa::path(
     post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule", request_body = AlertRuleIn,
@@ -230,13 +236,14 @@ pub async fn create(
 /// The rules in force.
 pub type AlertRuleList = List<AlertRuleOut>;
 
-/// Lists the alert rules in force: the default rules, as the organization changed them, then its own by name. All are on one page.
+/// Lists the alert rules in force: the default rules, as the organization changed them, then its own by name. All are on one page. The rules about the
+/// server are among them for the scope `admin`, in the organization `default`.
 #[utoipa::path(
     get, path = "/v1/alert-rules", tag = "alerts", operation_id = "list_alert_rules", security(("api_key" = ["read"])),
     responses((status = 200, description = "The alert rules", body = AlertRuleList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, _query: NoParams) -> Result<Response, ApiError> {
-    let rows = alert_rules::list(&api.line, caller.organization).await?.into_iter().map(AlertRuleOut::from).collect();
+    let rows = alert_rules::list(&api.line, caller.organization, reach(&api, &caller)).await?.into_iter().map(AlertRuleOut::from).collect();
     Ok(json(StatusCode::OK, &List::from(Page { rows, next: None, prev: None })))
 }
 
@@ -252,7 +259,7 @@ pub async fn get(
     _query: NoParams,
     Named(of): Named<AlertRuleId>,
 ) -> Result<Response, ApiError> {
-    let found = alert_rules::find(&api.line, caller.organization, &of).await?;
+    let found = alert_rules::find(&api.line, caller.organization, reach(&api, &caller), &of).await?;
     Ok(json(StatusCode::OK, &AlertRuleOut::from(found)))
 }
 
@@ -270,11 +277,12 @@ pub async fn change(
     JsonBody(asked): JsonBody<AlertRuleIn>,
 ) -> Result<Response, ApiError> {
     let asked = AlertRuleChange::try_from(asked)?;
-    let change = async move { alert_rules::change(&api.line, &caller.author(), &of, asked).await };
+    let reach = reach(&api, &caller);
+    let change = async move { alert_rules::change(&api.line, &caller.author(), reach, &of, asked).await };
     Ok(json(StatusCode::OK, &AlertRuleOut::from(run_to_completion(change).await??)))
 }
 
-/// Deletes an alert rule of the organization, or returns a changed default rule to what it was.
+/// Deletes an alert rule of the organization, or resets a changed default rule to its defaults.
 #[utoipa::path(
     delete, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "delete_alert_rule",
     params(("id" = String, Path, description = "The alert rule's name")), security(("api_key" = ["manage"])),
@@ -286,7 +294,8 @@ pub async fn delete(
     _query: NoParams,
     Named(of): Named<AlertRuleId>,
 ) -> Result<StatusCode, ApiError> {
-    run_to_completion(async move { alert_rules::delete(&api.line, &caller.author(), &of).await }).await??;
+    let reach = reach(&api, &caller);
+    run_to_completion(async move { alert_rules::delete(&api.line, &caller.author(), reach, &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -303,7 +312,7 @@ pub struct DryRunIn {
     #[serde(default)]
     #[schema(value_type = Option<AlertRuleIn>)]
     rule: Option<Object<AlertRuleIn>>,
-    /// The id of the endpoint, capability, application or source to look at; the newest 20 if absent.
+    /// The id of the endpoint, capability, application or source to evaluate; the newest 20 if absent.
     #[serde(default)]
     #[schema(format = "uuid")]
     target_id: Option<String>,
@@ -331,9 +340,9 @@ pub struct DryRunOut {
     to: String,
     /// How many times the alert would have fired, in all.
     fired: u32,
-    /// Whether everything was looked at that the rule watches.
+    /// Whether every target of the rule was evaluated.
     is_complete: bool,
-    /// What was looked at.
+    /// The targets that were evaluated.
     targets: Vec<DryRunTargetOut>,
 }
 
@@ -386,7 +395,7 @@ pub async fn dry_run(
         (None, name) => {
             let not_found = || ApiError::not_found("alert rule");
             let of = name.as_deref().and_then(everhook_core::ids::Ref::parse).ok_or_else(not_found)?;
-            alert_rules::find(&api.line, caller.organization, &of).await?.rule
+            alert_rules::find(&api.line, caller.organization, reach(&api, &caller), &of).await?.rule
         }
     };
     // It reads as much as an export.

@@ -1,4 +1,4 @@
-//! Jobs: how calls stand that the app is asked later, or answers later; and the door at which apps call back.
+//! Jobs: the state of calls that the app answers later, and the route at which apps call back.
 //!
 //! The door asks for no API key: the token in its URL, which only the app was given, says that it may.
 
@@ -43,7 +43,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(routes!(get)).routes(routes!(list))
 }
 
-/// Where apps call back. The OpenAPI document leaves it out: nobody but an app that was given the URL calls it. docs/apps.md describes it.
+/// Where apps call back. It is not in the OpenAPI document: only an app that was given the URL calls it. docs/apps.md describes it.
 pub(super) fn door() -> Router<Arc<Api>> {
     Router::new().route("/api/v1/callbacks/{capability}/{job_id}", post(call_back))
 }
@@ -75,6 +75,15 @@ pub struct JobOut {
     /// What the app reported: `{code?, message?, retryable?}`.
     #[schema(value_type = Option<serde_json::Value>, required = true)]
     error: Option<Box<RawValue>>,
+    /// How much is done, in percent, as the app last reported since it was last asked; null if it did not.
+    #[schema(required = true, minimum = 0, maximum = 100, example = 40)]
+    progress: Option<u8>,
+    /// What it said beside that.
+    #[schema(required = true)]
+    progress_message: Option<String>,
+    /// When it reported that.
+    #[schema(format = DateTime, required = true)]
+    progress_at: Option<String>,
     /// The error of the last attempt, in words.
     #[schema(required = true)]
     last_error: Option<String>,
@@ -105,6 +114,9 @@ impl JobOut {
             attempt_count: job.attempts,
             result: raw(job.result),
             error: raw(job.error),
+            progress: job.progress.as_ref().map(|progress| progress.percent),
+            progress_at: text(job.progress.as_ref().map(|progress| progress.at)),
+            progress_message: job.progress.and_then(|progress| progress.message),
             last_error: job.last_error,
             delivery_id: job.delivery.to_string(),
             next_attempt_at: text(job.next_attempt_at),
@@ -156,7 +168,7 @@ async fn list(
 /// How many callbacks are looked up in the store at once: strangers may post there, and others need its connections.
 static LOOK_UPS: Semaphore = Semaphore::const_new(32);
 
-/// What the URL of a callback says beside its path.
+/// What the URL of a callback carries beside its path.
 #[derive(Deserialize)]
 struct CallbackQuery {
     #[serde(default)]
@@ -199,10 +211,16 @@ async fn take(api: &Arc<Api>, capability: String, job: &str, token: String, requ
 fn problem(refusal: CallbackRefusal) -> ApiError {
     match refusal {
         CallbackRefusal::NotFound => no_such_job(),
-        CallbackRefusal::Ended => {
-            ApiError::new(ProblemKind::JobEnded, "the job has ended, or another result was reported before: this one is not used")
-        }
+        CallbackRefusal::Ended => ApiError::new(
+            ProblemKind::JobEnded,
+            "the job has already ended, or a different result was reported before; this result is ignored",
+        ),
         CallbackRefusal::Invalid(reason) => ApiError::new(ProblemKind::InvalidFields, reason),
+        CallbackRefusal::TooSoon { wait } => ApiError::too_many(
+            ProblemKind::ProgressRateLimit,
+            "progress was reported less than a second ago: this report is not used",
+            wait,
+        ),
         CallbackRefusal::Busy => ApiError::evaluation_busy(),
         CallbackRefusal::Store(error) => error.into(),
     }

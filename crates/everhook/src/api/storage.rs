@@ -52,7 +52,7 @@ pub struct StoredTableOut {
     name: String,
     /// The number of rows, as far as it is known without counting all of them.
     rows: u64,
-    /// What `rows` means: `exact`, `about` (when the store last looked) or `more_than`.
+    /// How exact `rows` is: `exact`, `about` (as of the store's last estimate) or `more_than`.
     #[schema(value_type = super::words::RowCountWord, example = "about")]
     rows_are: &'static str,
     /// The number of bytes with indexes; null where the store does not know: with SQLite.
@@ -87,12 +87,12 @@ pub struct ArchiveOut {
     /// When this node last wrote to it, since its start.
     #[schema(required = true, format = DateTime)]
     written_at: Option<String>,
-    /// Since when this node cannot write to it; nothing that is archived is removed meanwhile.
+    /// Since when this node cannot write to it. Until it can, nothing that would be archived is removed.
     #[schema(required = true, format = DateTime)]
     failing_since: Option<String>,
     /// Why not.
     #[schema(required = true, example = "No space left on device (os error 28)")]
-    error: Option<String>,
+    last_error: Option<String>,
 }
 
 impl StorageOut {
@@ -134,17 +134,17 @@ impl From<&RetentionPeriods> for RetentionOut {
 
 impl From<ArchiveStatus> for ArchiveOut {
     fn from(status: ArchiveStatus) -> Self {
-        let (failing_since, error) = status.failing.unzip();
+        let (failing_since, last_error) = status.failing.unzip();
         Self {
             folder: status.place,
             written_at: status.written_at.map(|at| at.to_string()),
             failing_since: failing_since.map(|at| at.to_string()),
-            error,
+            last_error,
         }
     }
 }
 
-/// Returns how much is stored, without counting it: sizes as the store knows them.
+/// Returns the size of the store and its tables, from the statistics that the store keeps; rows are not counted.
 #[utoipa::path(
     get, path = "/v1/storage", tag = "server", operation_id = "get_storage", security(("api_key" = ["admin"])),
     responses((status = 200, description = "What is stored", body = StorageOut), ReadProblems),

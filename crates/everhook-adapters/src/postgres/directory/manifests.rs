@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
-    model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
-    policy::presets,
+    ids::{ApplicationId, OrganizationId, ScheduleVersion},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, JobLane, KeptManifest, RetrySchedule, SealedSecret, SealedSecrets},
     ports::{Alert, Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
@@ -30,6 +29,7 @@ const PUT: &str = include_str!("../queries/put_manifest.sql");
 const OTHERS: &str = include_str!("../queries/other_manifests_of_organization.sql");
 const LANES_OF_ORGANIZATION: &str = include_str!("../queries/capability_lanes_of_organization.sql");
 const INSERT_LANES: &str = include_str!("../queries/insert_capability_lane.sql");
+const SET_SCHEDULES: &str = include_str!("../queries/set_job_schedule.sql");
 const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
 const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
@@ -48,15 +48,17 @@ impl ManifestStore for PostgresStore {
     async fn put_manifest(
         &self,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        let job_schedule = self.schedule_version(&presets::job()).await?;
-        let written = Written { manifest: &manifest, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds, job_schedule };
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &written))
+        let lanes = with_versions(self, &lanes).await?;
+        changed!(self, manifest.organization, entry, |tx| put(
+            &tx,
+            &Written { manifest: &manifest, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds }
+        ))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -68,18 +70,38 @@ impl ManifestStore for PostgresStore {
     }
 }
 
+/// Lanes, and the versions of their retry schedules beside them: few schedules, whatever the number of lanes.
+struct VersionedLanes {
+    ids: Vec<Uuid>,
+    versions: Vec<i64>,
+}
+
+/// Makes the versions that are not there yet. Before the manifest's transaction, as for endpoints: others may be making the same ones.
+async fn with_versions(store: &PostgresStore, lanes: &[JobLane]) -> Result<VersionedLanes, StoreError> {
+    let mut known: Vec<(&RetrySchedule, ScheduleVersion)> = Vec::new();
+    let mut versions = Vec::with_capacity(lanes.len());
+    for JobLane { schedule, .. } in lanes {
+        let version = match known.iter().find(|(one, _)| *one == schedule) {
+            Some((_, version)) => *version,
+            None => store.schedule_version(schedule).await?,
+        };
+        known.push((schedule, version));
+        versions.push(version.0);
+    }
+    Ok(VersionedLanes { ids: lanes.iter().map(|lane| lane.lane_id.key()).collect(), versions })
+}
+
 /// What is written with a manifest.
 struct Written<'a> {
     manifest: &'a KeptManifest,
-    lanes: &'a [LaneId],
+    lanes: &'a VersionedLanes,
     check: Option<&'a AppCheckPlan>,
     alerts: &'a [Alert],
     bounds: ManifestBounds,
-    job_schedule: ScheduleVersion,
 }
 
 async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
-    let Written { manifest, lanes, check, alerts, bounds, job_schedule } = *written;
+    let Written { manifest, lanes, check, alerts, bounds } = *written;
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
         return Ok(ManifestPut::Outdated);
@@ -88,18 +110,18 @@ async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
     if old.is_none() != (manifest.version == 1) {
         return Ok(ManifestPut::Outdated);
     }
-    let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
-    if let Some(refused) = refusal(tx, manifest, old.as_ref(), &lanes, bounds).await? {
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), &lanes.ids, bounds).await? {
         return Ok(refused);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
-    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &job_schedule.0];
+    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at];
     if tx.execute(PUT, values).await? == 0 {
         return Ok(ManifestPut::Outdated);
     }
-    tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
+    tx.execute(INSERT_LANES, &[&lanes.ids, &organization.key(), &application.key()]).await?;
+    tx.execute(SET_SCHEDULES, &[&lanes.ids, &lanes.versions]).await?;
     app_health::plan(tx, organization, application, check).await?;
-    // The lanes and their schedule are part of what its applications share.
+    // The lanes and their schedules are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
     outbox::keep(tx, alerts).await?;

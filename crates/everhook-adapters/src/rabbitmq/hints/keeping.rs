@@ -25,7 +25,7 @@ use super::{
     super::{
         address::BrokerAddress,
         failure,
-        reconnect::{FAILURES_TOLD, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
+        reconnect::{FAILURES_TOLD, FailedReconnects, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
     },
     HINTS_MAX,
     inbox::Inbox,
@@ -54,6 +54,7 @@ pub(super) struct HintConnection {
     pub(super) inner: Arc<dyn RemoteHints>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) is_away: Arc<AtomicBool>,
+    pub(super) failed_reconnects: FailedReconnects,
     pub(super) stopping: CancellationToken,
 }
 
@@ -100,7 +101,10 @@ impl HintConnection {
                         Ended::Lost(error) => error,
                     }
                 }
-                Err(error) => error,
+                Err(error) => {
+                    self.failed_reconnects.failed();
+                    error
+                }
             };
             failures += 1;
             self.note_failure(failures, &error);
@@ -155,7 +159,7 @@ impl HintConnection {
             under_way.clear();
             self.pass_on(untold);
         }
-        "nobody has anything to say any more".to_owned()
+        "this node has stopped sending hints".to_owned()
     }
 
     /// Takes what other nodes sent, the most urgent first.
@@ -203,7 +207,7 @@ impl HintConnection {
             }
             *bound = now_held;
             if held.changed().await.is_err() {
-                return "nobody holds anything any more".to_owned();
+                return "this node has stopped holding shards".to_owned();
             }
         }
     }
@@ -227,6 +231,7 @@ impl HintConnection {
     }
 
     fn note_back(&self) {
+        self.failed_reconnects.connected();
         self.is_away.store(false, Ordering::Relaxed);
         tracing::info!("connected to RabbitMQ for hints between nodes");
     }

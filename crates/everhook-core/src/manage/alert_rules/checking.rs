@@ -25,6 +25,7 @@ const FOR_MAX: Duration = Duration::from_secs(7 * 86_400);
 const PERCENT_MAX: f64 = 100.0;
 const OF_TIMEOUT_MAX: f64 = 1_000.0;
 const COUNT_MAX: f64 = 10_000.0;
+const SERVER_COUNT_MAX: f64 = 100_000.0;
 const MILLIS_MAX: f64 = 86_400_000.0;
 
 /// A new rule.
@@ -58,7 +59,7 @@ pub fn new_rule(asked: AlertRuleChange) -> Result<AlertRule, Refusal> {
     apply(same, &blank, &blank, faults)
 }
 
-/// A rule with what is asked of it. Null stands for what the default rule says, or a new rule would.
+/// A rule with what is asked of it. Null means the value of the default rule, or that of a new rule.
 pub fn changed_rule(asked: AlertRuleChange, rule: &AlertRule) -> Result<AlertRule, Refusal> {
     let default = default_rule(&rule.name).map_or_else(
         || AlertRule {
@@ -93,7 +94,7 @@ fn apply(asked: AlertRuleChange, rule: &AlertRule, default: &AlertRule, mut faul
     let metric = rule.metric;
     asked
         .threshold
-        .check("threshold", &mut faults, |value| check_threshold(metric, value))
+        .check("threshold", &mut faults, |value| check_threshold(metric, rule.scope, value))
         .apply(&mut changed.threshold, default.threshold);
     asked.window.check("window", &mut faults, |window| check_window(metric, window)).apply(&mut changed.window, default.window);
     asked.pending_for.check("for", &mut faults, check_for).apply(&mut changed.pending_for, default.pending_for);
@@ -154,8 +155,9 @@ fn one_of(words: impl Iterator<Item = &'static str>) -> String {
     format!("must be one of {}", words.collect::<Vec<_>>().join(", "))
 }
 
-fn check_threshold(metric: AlertMetric, value: f64) -> Result<f64, String> {
+fn check_threshold(metric: AlertMetric, scope: AlertScope, value: f64) -> Result<f64, String> {
     let max = match metric.unit() {
+        AlertUnit::Count if scope == AlertScope::Server => SERVER_COUNT_MAX,
         AlertUnit::Percent if metric == AlertMetric::P95OfTimeout => OF_TIMEOUT_MAX,
         AlertUnit::Percent => PERCENT_MAX,
         AlertUnit::Count => COUNT_MAX,
@@ -167,7 +169,7 @@ fn check_threshold(metric: AlertMetric, value: f64) -> Result<f64, String> {
 fn check_window(metric: AlertMetric, window: Duration) -> Result<Duration, String> {
     let max = metric.window_max();
     if max.is_zero() {
-        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric says how something stands now".to_owned()) };
+        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric is a current value".to_owned()) };
     }
     let is_whole = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(MINUTE.as_secs());
     if is_whole && (MINUTE..=max).contains(&window) {

@@ -1,4 +1,4 @@
-//! Withdrawing a canary: the manifest says so from now on, and the organization is told, both in one write.
+//! Withdrawing a canary: the manifest says so from now on, and the organization is notified, both in one write.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

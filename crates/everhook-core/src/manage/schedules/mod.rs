@@ -26,7 +26,7 @@ pub const SCHEDULES_MAX: u32 = 200;
 /// How many endpoints one request may assign.
 pub const ASSIGN_MAX: usize = 1_000;
 
-/// Stands for the schedule that is meant where nothing is said.
+/// The name of the schedule that applies where none is named.
 const DEFAULT_NAME: &str = "default";
 
 /// How many endpoints are moved in one write, so that no delivery waits long for its own.
@@ -257,6 +257,11 @@ async fn chosen(line: &Line, known: Known) -> Result<Chosen, StoreError> {
         Known::Own(schedule) => Ok(Chosen { follows: Some(schedule.id), version: schedule.version }),
         Known::Preset(policy) => Ok(Chosen { follows: None, version: line.ports.retry_schedules.schedule_version(&policy).await? }),
     }
+}
+
+/// Whether schedules are called so that endpoints have without a name of anybody's: their own numbers, and those of a `retry_config`.
+pub fn is_name_of_unnamed(name: &str) -> bool {
+    [INLINE_NAME, presets::RETRY_CONFIG_NAME].contains(&name)
 }
 
 async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<Known>, StoreError> {

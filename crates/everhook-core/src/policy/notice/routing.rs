@@ -1,6 +1,6 @@
 //! Which channels of an organization get an operational event.
 //!
-//! An administrator's e-mail gets only what somebody should read: a channel of a service gets what its owner asked for. An alert says itself whom it is for.
+//! An administrator's e-mail gets only what calls for action: a channel of a service gets what its owner asked for. An alert names its own recipients.
 
 use serde_json::Value;
 
@@ -10,17 +10,15 @@ use crate::{
     policy::matching,
 };
 
-/// The events that are sent by e-mail.
-pub const EMAILED_TYPES: [&str; 7] =
-    ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.unhealthy", "app.healthy"];
+/// The events that are sent by e-mail. That an app fails its health checks is an alert: `app.unhealthy` would say it twice.
+pub const EMAILED_TYPES: [&str; 5] = ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered"];
 
 /// What a channel gets whose owner does not say: what somebody should act on.
-const DEFAULT_PATTERNS: [&str; 9] = [
+const DEFAULT_PATTERNS: [&str; 8] = [
     "alert.*",
     "endpoint.warning",
     "endpoint.disabled",
     "endpoint.recovered",
-    "app.*",
     "amqp.*",
     "job.dead",
     "dlq.replay_failed",
@@ -28,8 +26,7 @@ const DEFAULT_PATTERNS: [&str; 9] = [
 ];
 
 /// The same for PagerDuty: what has an end, so that its incidents are resolved.
-const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 6] =
-    ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.*", "amqp.*"];
+const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 5] = ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "amqp.*"];
 
 /// What a channel of this kind gets whose owner does not say.
 pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
@@ -54,12 +51,50 @@ pub fn choose<'a>(channels: &[&'a Channel], event_type: &EventType, data: &Value
     channels.iter().copied().filter(|channel| recipients.include(channel, event_type, &notice)).collect()
 }
 
+/// Why a channel does not get an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omission {
+    /// There is no text for events of this type.
+    NoText,
+    /// It is turned off.
+    Disabled,
+    /// It gets other types.
+    TypeDiffers,
+    /// It gets only what is more serious.
+    LessSerious,
+    /// The alert names others.
+    NotARecipient,
+}
+
+/// Why a channel does not get an event, by its settings; `None` if it gets it. `channels` are all of its organization.
+pub fn omission(channel: &Channel, channels: &[&Channel], event_type: &EventType, data: &Value) -> Option<Omission> {
+    let Some(notice) = of_event(event_type, data) else { return Some(Omission::NoText) };
+    if channel.service().is_some_and(|service| !service.enabled) {
+        return Some(Omission::Disabled);
+    }
+    if !may_get(channel, event_type) {
+        return Some(Omission::TypeDiffers);
+    }
+    let candidates: Vec<&Channel> = channels.iter().copied().filter(|channel| may_get(channel, event_type)).collect();
+    let recipients = Recipients::of(event_type, data, &candidates);
+    if recipients.include(channel, event_type, &notice) {
+        return None;
+    }
+    if !recipients.everyone {
+        return Some(Omission::NotARecipient);
+    }
+    let wants_type = channel.service().is_none_or(|service| matching::wants(&service.event_types, event_type));
+    Some(if wants_type { Omission::LessSerious } else { Omission::TypeDiffers })
+}
+
 /// Whom an event is for.
 struct Recipients<'a> {
     /// Whoever asked for such events.
     everyone: bool,
     /// These in any case.
     named: Vec<&'a str>,
+    /// Whether administrators were notified already, by the node itself.
+    is_sent: bool,
 }
 
 impl<'a> Recipients<'a> {
@@ -67,18 +102,19 @@ impl<'a> Recipients<'a> {
     fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
         let recipients = &data["recipients"];
         if !is_alert(event_type) || !recipients.is_object() {
-            return Self { everyone: true, named: Vec::new() };
+            return Self { everyone: true, named: Vec::new(), is_sent: false };
         }
         let named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         // An application has no owner's address of its own: its owner is whoever administers the organization.
         let is_for_people = recipients["admins"] == true || recipients["owner"] == true;
         let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
-        Self { everyone: is_for_people || !finds_one, named }
+        let is_sent = data["sent_directly"] == true;
+        Self { everyone: !is_sent && (is_for_people || !finds_one), named, is_sent }
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
         if self.named.contains(&channel.name()) {
-            return true;
+            return !self.is_sent || channel.service().is_some();
         }
         self.everyone && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
     }

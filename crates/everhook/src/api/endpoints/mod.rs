@@ -25,7 +25,7 @@ use self::request::RotationIn;
 pub use self::{
     answer::{EndpointConfigOut, EndpointOut, SecretOut},
     control::BreakerOrderIn,
-    health::{BacklogOut, BreakerStateOut, StatsOut, StatsQuery, millis, rounded},
+    health::{BacklogOut, BreakerStateOut, MONTH, StatsOut, StatsQuery, longest_range, millis, rounded},
     request::{EndpointIn, NewEndpointIn},
 };
 use super::{
@@ -44,7 +44,7 @@ use super::{
 /// How many endpoints one page of a filtered list reads: about a quarter of a second.
 const COMPARED_MAX: NonZeroU32 = NonZeroU32::new(20_000).expect("it is not zero");
 
-/// The routes, without what stands before them.
+/// The routes, without their prefix.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(routes!(create, list))

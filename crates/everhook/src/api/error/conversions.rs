@@ -7,7 +7,7 @@ use everhook_core::{
         publish::PublishError,
         recall::{NotResendable, RecallError},
     },
-    manage::{Conflict, Fault, Refusal, endpoints::TrialError},
+    manage::{Conflict, Fault, Refusal, endpoints::TrialError, finding::SearchError},
     policy::{
         schema::Violation,
         work::{FILTER_UNITS_MAX, REQUEST_UNITS_MAX, SCHEMA_UNITS_MAX},
@@ -36,14 +36,14 @@ impl ApiError {
         Self::new(ProblemKind::UnknownApplication, "`application_id` names no application of this organization").with_errors(vec![fault])
     }
 
-    /// 422: one field stands against a kind of its own.
+    /// 422: one field is invalid, with a problem type of its own.
     fn of_field(kind: ProblemKind, detail: &str, fault: Fault) -> Self {
         Self::new(kind, detail).with_errors(vec![fault])
     }
 
-    /// 503: schemas and filters that take long are evaluated a few at a time, and this one would have waited for too long.
+    /// 503: schemas, filters and searches that take long are evaluated a few at a time, and this one would have waited for too long.
     pub fn evaluation_busy() -> Self {
-        let words = "expensive schemas or filters of this organization, or of others, are being evaluated: try again";
+        let words = "expensive schemas, filters or searches of this organization, or of others, are being evaluated: try again";
         Self::new(ProblemKind::EvaluationBusy, words)
     }
 
@@ -58,7 +58,7 @@ impl ApiError {
         Self::unavailable(words)
     }
 
-    /// A question about a publisher that was not answered: 503 that says so if the store is away and this node does not know the answer.
+    /// A question about a publisher that was not answered: 503 if the store is away and this node does not know the answer.
     pub fn of_look_up(noun: &str, error: LookUpError) -> Self {
         match error {
             LookUpError::Store(error) => error.into(),
@@ -89,10 +89,19 @@ impl From<NoRoom> for ApiError {
     }
 }
 
+impl From<SearchError> for ApiError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => error.into(),
+            SearchError::Busy(_) => Self::evaluation_busy(),
+        }
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            // Whoever watches the disk tells the log of it, once.
+            // The watcher of the disk logs it, once.
             error if error.full_disk().is_some() => {
                 tracing::debug!(error = &error as &dyn Error, "refused a request: a disk is full");
                 Self::new(ProblemKind::DiskFull, format!("{}: try again later", error.in_words()))
@@ -244,6 +253,7 @@ impl From<Conflict> for ProblemKind {
             Conflict::EndpointDisabled => Self::EndpointDisabled,
             Conflict::DeadLetterNotDead => Self::DeadLetterNotDead,
             Conflict::OperationEnded => Self::OperationEnded,
+            Conflict::OperationRequired => Self::OperationRequired,
             Conflict::TooManyOperations => Self::TooManyOperations,
             Conflict::DeliveryEnded => Self::DeliveryEnded,
             Conflict::AttemptUnderWay => Self::AttemptUnderWay,
@@ -272,6 +282,7 @@ mod tests {
             (Conflict::EndpointDisabled.into(), "endpoint-disabled"),
             (Conflict::DeadLetterNotDead.into(), "dead-letter-not-dead"),
             (Conflict::OperationEnded.into(), "operation-ended"),
+            (Conflict::OperationRequired.into(), "operation-required"),
             (Conflict::DeliveryEnded.into(), "delivery-ended"),
             (Conflict::AttemptUnderWay.into(), "attempt-under-way"),
             (NotResendable::Open.into(), "delivery-open"),

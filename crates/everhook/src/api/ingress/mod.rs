@@ -18,9 +18,9 @@ use everhook_core::{
     inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
     manage::sources::{Captured, capture_key},
-    metrics::SourceCounts,
+    metrics::{SourceCounts, SourceEvents},
     model::EventType,
-    sources::{NotFetched, OpenSource},
+    sources::{NotFetched, OpenSource, RefusedRequest, network_of},
     time::Timestamp,
 };
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -32,6 +32,7 @@ use super::{
     publish::note_outcome,
     run_to_completion,
 };
+use crate::server::RequestContext;
 
 /// The names of the sources that have routes of their own, as their providers' documentation writes them.
 const GARMIN: &str = "garmin";
@@ -71,7 +72,7 @@ fn no_such_source() -> Response {
     ApiError::new(ProblemKind::NotFound, "no source has this id or name").into_response()
 }
 
-/// Why a request was not taken: a word for the source's page, and what the provider is told.
+/// Why a request was refused: a word for the source's statistics, and the response to the provider.
 struct NotTaken {
     reason: String,
     error: ApiError,
@@ -90,9 +91,13 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
         Err(error) => return ApiError::from(error).into_response(),
     };
     let now = api.line.ports.clock.now();
+    let outline = Outline::of(&request);
     match read_and_store(api, &source, path_type, request, now).await {
         Ok(response) => response,
         Err(NotTaken { reason, error }) => {
+            if let Some(outline) = outline {
+                api.line.sources.refusals.note(source.source.id, outline.refused(now, &reason));
+            }
             api.line.sources.activity.refused(source.source.id, now, &reason);
             api.line.sources.tallies.rejected(source.source.id, &reason, now);
             counts(api, &source).reject(&reason);
@@ -101,9 +106,47 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
     }
 }
 
-/// What whoever watches the server sees of a source.
+/// What is kept of a request if it is refused.
+struct Outline {
+    address: IpAddr,
+    body_bytes: Option<u64>,
+    headers: usize,
+    header_bytes: usize,
+}
+
+impl Outline {
+    fn of(request: &Request) -> Option<Self> {
+        let headers = request.headers();
+        let length = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        Some(Self {
+            address: request.extensions().get::<RequestContext>()?.client_address(headers),
+            body_bytes: length.and_then(|length| length.parse().ok()),
+            headers: headers.len(),
+            header_bytes: headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum(),
+        })
+    }
+
+    fn refused(self, at: Timestamp, reason: &str) -> RefusedRequest {
+        RefusedRequest {
+            at,
+            reason: reason.to_owned(),
+            network: network_of(self.address),
+            body_bytes: self.body_bytes,
+            headers: u32::try_from(self.headers).unwrap_or(u32::MAX),
+            header_bytes: self.header_bytes as u64,
+        }
+    }
+}
+
+/// The metrics of a source.
 fn counts(api: &Api, source: &OpenSource) -> Arc<SourceCounts> {
-    api.line.metrics.sources.get(&source.source.id, SourceCounts::default)
+    let sources = &api.line.metrics.sources;
+    let counts = sources.get(&source.source.id, SourceCounts::default);
+    // Those of all that found no room are of no kind.
+    if !Arc::ptr_eq(&counts, sources.other()) {
+        counts.note_kind(&source.source.kind);
+    }
+    counts
 }
 
 async fn read_and_store(
@@ -127,7 +170,7 @@ async fn read_and_store(
     }
 }
 
-/// Evaluates a request whose key stands on its provider's server. A key that does not verify it may be out of date, and is fetched once more.
+/// Evaluates a request whose key is published on its provider's server. A key that does not verify it may be out of date, and is fetched once more.
 async fn evaluate_with_key(
     api: &Api,
     source: &OpenSource,
@@ -175,7 +218,7 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
     Ok(response(handshake.reply))
 }
 
-/// Records what came, and answers as the provider expects.
+/// Records the request, and answers as the provider expects.
 async fn store(
     api: &Arc<Api>,
     source: &Arc<OpenSource>,
@@ -200,7 +243,9 @@ async fn store(
     }
     api.line.sources.activity.accepted(source.source.id, now);
     api.line.sources.tallies.accepted(source.source.id, event_types.iter().map(EventType::as_str), now);
-    counts(api, source).accepted.add(1);
+    let counts = counts(api, source);
+    counts.accepted.add(1);
+    counts.count(SourceEvents::Received, event_types.len() as u64);
     Ok(response(reply))
 }
 

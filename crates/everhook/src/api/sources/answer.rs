@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use everhook_core::{
     manage::sources::{self, RevealedSource},
     model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, Secret, Source, SourceActivity, SourceResponse},
-    sources::tolerance,
+    sources::{RefusedRequest, tolerance},
     time::Timestamp,
 };
 use http::{header, request::Parts};
@@ -97,10 +97,37 @@ pub struct SourceOut {
     /// Why, as a word such as `bad_signature`.
     #[schema(required = true)]
     last_refusal: Option<String>,
+    /// The last requests that this node refused since it started, newest first, at most 10.
+    recent_refusals: Vec<RefusedRequestOut>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
     updated_at: String,
+}
+
+/// A request that was refused.
+#[derive(Serialize, ToSchema)]
+pub struct RefusedRequestOut {
+    #[schema(format = DateTime)]
+    at: String,
+    /// Why, as a word such as `bad_signature`.
+    reason: String,
+    /// The network that it came from: the /24 of an IPv4 address, the /48 of an IPv6 address.
+    #[schema(example = "192.0.2.0/24")]
+    network: String,
+    /// The length of its body, as its sender said; null if it did not.
+    #[schema(required = true)]
+    body_bytes: Option<u64>,
+    /// The number of its headers.
+    headers: u32,
+    /// The length of their names and values.
+    header_bytes: u64,
+}
+
+impl From<RefusedRequest> for RefusedRequestOut {
+    fn from(RefusedRequest { at, reason, network, body_bytes, headers, header_bytes }: RefusedRequest) -> Self {
+        Self { at: at.to_string(), reason, network: network.to_string(), body_bytes, headers, header_bytes }
+    }
 }
 
 /// How many requests a source accepts in a minute.
@@ -133,7 +160,7 @@ pub struct SourceResponseOut {
     body: String,
 }
 
-/// How the handshake with the provider stands.
+/// The state of the handshake with the provider.
 #[derive(Serialize, ToSchema)]
 pub struct HandshakeOut {
     /// `awaiting` while the provider's key is accepted, `answered` once a handshake was answered, else `none`.
@@ -147,7 +174,7 @@ pub struct HandshakeOut {
 }
 
 impl SourceOut {
-    /// A source, with what happened there last.
+    /// A source, with its latest activity.
     pub async fn read(api: &Api, base: &UrlBase, source: Source) -> Result<Self, ApiError> {
         let activity = sources::activity(&api.line, &[source.id]).await?.pop().unwrap_or_default();
         let uids = Uids::of_applications(api, source.organization, [source.application]).await?;
@@ -207,6 +234,7 @@ impl SourceOut {
             last_accepted_at: activity.accepted_at.map(|at| at.to_string()),
             last_refused_at: activity.refused.as_ref().map(|(at, _)| at.to_string()),
             last_refusal: activity.refused.map(|(_, why)| why),
+            recent_refusals: api.line.sources.refusals.of(source.id).into_iter().map(RefusedRequestOut::from).collect(),
             created_at: source.created_at.to_string(),
             updated_at: source.updated_at.to_string(),
         }
@@ -333,7 +361,7 @@ impl FromRequestParts<Arc<Api>> for UrlBase {
     }
 }
 
-/// Whether it can stand in a URL. What a client says of itself is repeated to it alone, and still need not be believed.
+/// Whether it can be part of a URL. What a client sends about itself is returned to that client alone, and is still not trusted.
 fn is_host(text: &str) -> bool {
     !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
 }
