@@ -34,7 +34,9 @@ impl Given {
     async fn put_checked(&self, version: i64, check: Option<AppCheckPlan>) {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
-        assert!(self.store.put_manifest(manifest, Vec::new(), check, super::manifests::BOUNDS, entry).await.unwrap().took_place());
+        assert!(
+            self.store.put_manifest(manifest, Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry).await.unwrap().took_place()
+        );
     }
 
     async fn check(&self) -> Option<AppCheck> {
@@ -75,7 +77,14 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
         assert!(
             given
                 .store
-                .put_manifest(manifest(given.organization, made.id, 1), Vec::new(), Some(check), super::manifests::BOUNDS, entry())
+                .put_manifest(
+                    manifest(given.organization, made.id, 1),
+                    Vec::new(),
+                    Some(check),
+                    Vec::new(),
+                    super::manifests::BOUNDS,
+                    entry()
+                )
                 .await
                 .unwrap()
                 .took_place()
@@ -127,7 +136,7 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     assert!(
         given
             .store
-            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, super::manifests::BOUNDS, entry())
+            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry())
             .await
             .unwrap()
             .took_place()

@@ -243,6 +243,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
                 super::manifests::manifest(of, default, 1),
                 super::manifests::job_lanes([lane_id]),
                 None,
+                Vec::new(),
                 super::manifests::BOUNDS,
                 putting
             )

@@ -118,6 +118,7 @@ impl Filled {
             manifest(organization, shop, 1),
             job_lanes([lane_id, callback_lane(shop)]),
             Some(check.clone()),
+            Vec::new(),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),
         );
