@@ -337,7 +337,7 @@ impl Race {
                 continue;
             }
             let (late, transition) = pass.time_out(self.is_kept, now);
-            self.heed(transition);
+            self.apply_transition(transition);
             under_way.late.extend(late.map(|pass| LateRequest { attempt, pass }));
         }
         failed(FailureKind::Timeout, "the app did not answer in time")
@@ -353,7 +353,7 @@ impl Race {
             // Whether the stable app is well, a canary does not say.
             return drop(pass);
         }
-        self.heed(pass.end(outcome, now));
+        self.apply_transition(pass.end(outcome, now));
     }
 
     fn count_trial(&self, side: Side, failure: Option<FailureKind>) {
@@ -363,7 +363,7 @@ impl Race {
     }
 
     /// Keeps what the breaker did.
-    fn heed(&self, transition: Option<Transition>) {
+    fn apply_transition(&self, transition: Option<Transition>) {
         if let Some(transition) = transition {
             self.calls.keep_breaker(&self.capability, &self.gate, transition);
         }
@@ -429,7 +429,7 @@ impl Race {
             let pass = late.swap_remove(place).pass;
             let read = self.read(&report).await;
             let now = clock.now();
-            self.heed(pass.end(read.is_ok(), now));
+            self.apply_transition(pass.end(read.is_ok(), now));
             let Ok(answer) = read else { continue };
             self.calls.records.count_one(self.capability.lane_id, AnswerCount::Late, now);
             tracing::debug!(lane.id = %self.capability.lane_id, "an app answered after its deadline");
@@ -439,7 +439,7 @@ impl Race {
             return;
         }
         for LateRequest { pass, .. } in late {
-            self.heed(pass.end(false, clock.now()));
+            self.apply_transition(pass.end(false, clock.now()));
         }
     }
 }

@@ -93,7 +93,7 @@ fn is_reported(status: &AlertStatus) -> bool {
     status.stage != AlertStage::Ok && status.reported_at.is_some()
 }
 
-/// Heeds what is recorded of an alert: whether it is silenced, and what other nodes have reported of it.
+/// Applies what is recorded of an alert: whether it is silenced, and what other nodes have reported of it.
 fn follow(
     status: &mut AlertStatus,
     record: &AlertStatus,
