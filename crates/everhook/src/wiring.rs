@@ -14,12 +14,12 @@ use everhook_adapters::{
     otlp::{OtlpExporter, OtlpSettings, Resource},
 };
 use everhook_core::{
-    calls::{CALL_RECORDS_WRITTEN_EVERY, CALLERS_NOTED_EVERY},
+    calls::CALLERS_NOTED_EVERY,
     engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},
     lanes,
-    line::{Line, LineSettings, alert},
-    manage::{api_keys, manifests, organizations},
+    line::{Line, LineSettings},
+    manage::{api_keys, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
     ports::{Archive, ChangeCursor, Clock as _, Notifier, Ports, Roles, Spans, StoreError, Transport, Vault},
@@ -42,6 +42,7 @@ use crate::{
     metrics::Exposition,
     sealing,
     server::{ConnectionLimits, Server},
+    server_alerts::{self, NodeSignals},
     span_log::SpanLog,
     store::Store,
     waiting,
@@ -87,6 +88,8 @@ pub struct Running {
     store: Store,
     api: Arc<Api>,
     tasks: [JoinHandle<()>; 8],
+    /// Watches the server itself. Not a part of the engine, which starts anew when the store comes back.
+    server_alerts: JoinHandle<()>,
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -157,6 +160,14 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let tasks = start_tasks(&store, &line, &api, seen, exposition);
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
+    let signals = NodeSignals {
+        line: line.clone(),
+        engine: engine.statuses(),
+        concurrency: shares.concurrency,
+        #[cfg(feature = "amqp")]
+        amqp_source: amqp_source.as_ref().map(AmqpSource::failed_reconnects),
+    };
+    let server_alerts = server_alerts::start(config, organization, signals);
     Ok(Running {
         address: server.address,
         admin_key,
@@ -168,6 +179,7 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
         store,
         api,
         tasks,
+        server_alerts,
         spool,
         #[cfg(feature = "amqp")]
         amqp_source,
@@ -202,7 +214,7 @@ impl Running {
         note_source_activity(&self.line).await;
         note_call_records(&self.line).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in self.tasks {
+        for task in self.tasks.into_iter().chain([self.server_alerts]) {
             task.abort();
             let _ = task.await;
         }
@@ -249,7 +261,7 @@ fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCurs
         tokio::spawn(clean_up(store.clone(), line.clone())),
         tokio::spawn(write_key_uses(api.clone())),
         tokio::spawn(write_source_activity(line.clone())),
-        tokio::spawn(write_call_records(line.clone())),
+        tokio::spawn(note_callers(line.clone())),
         tokio::spawn(watch(store.clone(), api.clone())),
         tokio::spawn(async move { exposition.ask().await }),
     ]
@@ -405,43 +417,23 @@ async fn note_source_activity(line: &Line) {
     }
 }
 
-async fn write_call_records(line: Arc<Line>) {
-    let mut callers_noted_at = line.ports.clock.now();
+async fn note_callers(line: Arc<Line>) {
     loop {
-        tokio::time::sleep(CALL_RECORDS_WRITTEN_EVERY).await;
-        note_call_records(&line).await;
-        let now = line.ports.clock.now();
-        if now.since(callers_noted_at) >= CALLERS_NOTED_EVERY {
-            callers_noted_at = now;
-            if let Err(error) = line.calls.note_callers().await {
-                let error = &error as &dyn std::error::Error;
-                tracing::debug!(error, "cannot tell other nodes which capabilities have calls here");
-            }
-        }
-        for withdrawn in line.calls.records.take_withdrawals() {
-            if let Err(error) = manifests::withdraw_canary(&line, &withdrawn).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    error,
-                    "cannot note in a manifest that its canary is withdrawn; other nodes, and this one after a restart, call it again"
-                );
-            }
-        }
-        for report in line.calls.records.take_fallbacks(line.ports.clock.now()) {
-            if let Err(error) = alert::publish_now(&line, report.organization, "call.fallback", &report.data).await {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot publish `call.fallback`; the fallback answers that it would have reported are not reported again"
-                );
-            }
+        tokio::time::sleep(CALLERS_NOTED_EVERY).await;
+        if let Err(error) = line.calls.note_callers().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(error, "cannot tell other nodes which capabilities have calls here");
         }
     }
 }
 
-/// No answer depends on it: what could not be written is lost.
+/// What the engine has not written before it ended. No answer depends on it: what cannot be written is lost.
 async fn note_call_records(line: &Line) {
     if let Err(error) = line.calls.records.write(&line.calls, &*line.ports.statistics).await {
-        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write answers and statistics of calls; they are lost");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot write answers and statistics of calls; those of the last second are lost"
+        );
     }
 }
 

@@ -218,7 +218,11 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     let given = Given::new().await;
     let entry = AuditEntry { organization: given.organization, ..entry() };
     let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: NOW };
-    given.store.put_manifest(manifest(given.organization, given.application, 1), Vec::new(), Some(check), BOUNDS, entry).await.unwrap();
+    given
+        .store
+        .put_manifest(manifest(given.organization, given.application, 1), Vec::new(), Some(check), Vec::new(), BOUNDS, entry)
+        .await
+        .unwrap();
     let found = |failures: u32| AppHealth {
         status: if failures > 0 { AppStatus::Unhealthy } else { AppStatus::Healthy },
         checked_at: after(7),

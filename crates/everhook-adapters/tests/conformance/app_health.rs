@@ -9,7 +9,7 @@ use everhook_core::{
 };
 
 use super::{
-    given::{Given, NOW, after, application, entry, event_type, id},
+    given::{Given, NOW, after, application, deletion, entry, event_type, id},
     manifests::manifest,
 };
 
@@ -34,7 +34,9 @@ impl Given {
     async fn put_checked(&self, version: i64, check: Option<AppCheckPlan>) {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
-        assert!(self.store.put_manifest(manifest, Vec::new(), check, super::manifests::BOUNDS, entry).await.unwrap().took_place());
+        assert!(
+            self.store.put_manifest(manifest, Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry).await.unwrap().took_place()
+        );
     }
 
     async fn check(&self) -> Option<AppCheck> {
@@ -75,7 +77,14 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
         assert!(
             given
                 .store
-                .put_manifest(manifest(given.organization, made.id, 1), Vec::new(), Some(check), super::manifests::BOUNDS, entry())
+                .put_manifest(
+                    manifest(given.organization, made.id, 1),
+                    Vec::new(),
+                    Some(check),
+                    Vec::new(),
+                    super::manifests::BOUNDS,
+                    entry()
+                )
                 .await
                 .unwrap()
                 .took_place()
@@ -127,16 +136,16 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     assert!(
         given
             .store
-            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, super::manifests::BOUNDS, entry())
+            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry())
             .await
             .unwrap()
             .took_place()
     );
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!(given.store.app_check(shop.id).await.unwrap(), None);
     given.put_checked(1, Some(plan("https://app.example/health", 5))).await;
-    let deleted = given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    let deleted = given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!((given.check().await, given.store.next_app_check().await.unwrap()), (None, None));
 }

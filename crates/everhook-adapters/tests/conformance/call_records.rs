@@ -73,7 +73,7 @@ async fn the_answers_of_an_organization_are_counted_by_lane() {
     let manifest = super::manifests::manifest(given.organization, given.application, 1);
     given
         .store
-        .put_manifest(manifest, super::manifests::job_lanes(lanes), None, super::manifests::BOUNDS, super::given::entry())
+        .put_manifest(manifest, super::manifests::job_lanes(lanes), None, Vec::new(), super::manifests::BOUNDS, super::given::entry())
         .await
         .unwrap();
     let strangers = LaneId::from_uuid(id());

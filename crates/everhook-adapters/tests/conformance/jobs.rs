@@ -169,7 +169,7 @@ async fn the_lanes_of_capabilities_are_among_the_definitions_with_their_schedule
     for (n, schedules) in [(1, schedules.clone()), (2, schedules.clone()), (3, [presets::job(), presets::relay()])] {
         let asked = lanes(schedules);
         let kept = manifest(given.organization, given.application, n);
-        let put = given.store.put_manifest(kept, asked.clone(), None, super::manifests::BOUNDS, entry()).await.unwrap();
+        let put = given.store.put_manifest(kept, asked.clone(), None, Vec::new(), super::manifests::BOUNDS, entry()).await.unwrap();
         assert!(put.took_place());
         let found = given.store.definitions(given.organization).await.unwrap();
         assert!(found.version > version, "publishers match again");

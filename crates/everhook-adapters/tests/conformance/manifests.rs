@@ -2,14 +2,14 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{AuditEntry, EventType, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
     policy::presets,
-    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
+    ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, application, entry, id},
+    given::{Given, NOW, after, application, deletion, entry, id},
 };
 
 /// More than any of these tests has.
@@ -42,12 +42,30 @@ impl Given {
 
     async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), job_lanes(lanes), None, bounds, entry).await.unwrap()
+        self.store.put_manifest(manifest.clone(), job_lanes(lanes), None, Vec::new(), bounds, entry).await.unwrap()
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
         SecretsChange { organization: self.organization, application: self.application, read, secrets }
     }
+}
+
+#[tokio::test]
+async fn what_an_organization_is_told_of_a_manifest_is_kept_with_it() {
+    let given = Given::new().await;
+    let alert = Alert {
+        id: id(),
+        organization: given.organization,
+        event_type: EventType::parse("canary.withdrawn").unwrap(),
+        data: vec![b'1'].into(),
+    };
+    for (version, told) in [(2, 0), (1, 1)] {
+        let entry = AuditEntry { organization: given.organization, ..entry() };
+        let manifest = manifest(given.organization, given.application, version);
+        let put = given.store.put_manifest(manifest, Vec::new(), None, vec![alert.clone()], BOUNDS, entry).await.unwrap();
+        assert_eq!((put == ManifestPut::Kept, given.store.pending(10).await.unwrap().len()), (told == 1, told));
+    }
+    assert_eq!(given.store.pending(10).await.unwrap(), [alert]);
 }
 
 #[tokio::test]
@@ -144,7 +162,7 @@ async fn nothing_is_kept_for_an_application_that_is_not_there_and_deleting_one_d
     assert!(given.put(&manifest(given.organization, shop.id, 1), vec![]).await);
     let change = SecretsChange { application: shop.id, ..given.secrets_change(None, secrets()) };
     assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)));
     assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(shop.id).await.unwrap(), None);
@@ -155,7 +173,7 @@ async fn deleting_an_organization_deletes_its_manifests_and_no_other() {
     let given = Given::new().await;
     assert!(given.put(&manifest(given.organization, given.application, 1), vec![]).await);
     assert!(given.store.put_application_secrets(given.secrets_change(None, secrets()), entry()).await.unwrap());
-    given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
 }

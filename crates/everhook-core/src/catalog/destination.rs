@@ -180,6 +180,11 @@ impl Destination {
         }
     }
 
+    /// Whether its events are those that somebody published or a provider sent: not Everhook's own, nor jobs and their ends.
+    pub fn gets_published_events(&self) -> bool {
+        matches!(self, Self::Endpoint(_) | Self::Processor(_)) && !self.lane().operational
+    }
+
     /// Its lane.
     pub fn lane_id(&self) -> LaneId {
         match self {

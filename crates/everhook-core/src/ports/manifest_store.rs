@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{ApplicationId, OrganizationId},
     model::{AppCheckPlan, AuditEntry, JobLane, KeptManifest, SealedSecrets},
-    ports::{Effect, StoreError},
+    ports::{Alert, Effect, StoreError},
 };
 
 /// The manifests of applications. Deleting an application deletes its manifest, its secrets and its health check in the same write.
@@ -18,12 +18,14 @@ pub trait ManifestStore: Send + Sync {
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
     /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as `check` says from now on, and no more if it is `None`.
+    /// there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as `check` says from now on,
+    /// and no more if it is `None`. What the organization is to be notified of is kept with it.
     async fn put_manifest(
         &self,
         manifest: KeptManifest,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError>;

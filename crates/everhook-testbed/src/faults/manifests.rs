@@ -30,10 +30,11 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
         manifest: KeptManifest,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        through!(self, self.store.put_manifest(manifest, lanes, check, bounds, entry))
+        through!(self, self.store.put_manifest(manifest, lanes, check, alerts, bounds, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {

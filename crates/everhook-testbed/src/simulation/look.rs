@@ -67,12 +67,14 @@ impl Simulation {
                 match delivery.kind {
                     LaneKind::Processor => stored.processed.push(delivery),
                     LaneKind::Capability => stored.asked.push(delivery),
+                    LaneKind::Channel => stored.told.push(delivery),
                     _ => stored.deliveries.push(delivery),
                 }
             }
             let dead_letters = history.dead_letters(organization, DeadLetterFilter::default(), ALL_ROWS).await?;
             stored.dead_letters.extend(dead_letters.rows.into_iter().map(|letter| letter.id));
         }
+        stored.administrators.clone_from(&self.administrators);
         if reading == Reading::Whole {
             stored.summaries = self.read_summaries().await?;
             stored.jobs.extend(self.read_jobs().await?);

@@ -35,3 +35,20 @@ async fn the_documentation_page_is_served_without_a_key() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn every_list_is_named_as_one() {
+    let server = Server::start().await;
+    let document = server.get("/openapi.json").await.expect(200);
+    // What answers a batch has an item for each of the request's, and is no list.
+    let answers = ["BatchReceipt", "CallBatchOut"];
+    let mut lists = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        if schema["properties"]["data"]["type"] == "array" && !answers.contains(&name.as_str()) {
+            assert!(name.ends_with("List"), "{name} has an array `data` and is not called `…List`");
+            lists += 1;
+        }
+    }
+    assert!(lists > 10, "only {lists} lists");
+    server.stop().await;
+}

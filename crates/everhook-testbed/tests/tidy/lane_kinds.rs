@@ -36,6 +36,8 @@ const EXCEPTED: &[(&str, &str, &str)] = &[
     ("Retention", "expiring", "called through the helper `Given::purge_archiving`"),
     ("Retention", "purge_archived", "called through the helper `Given::purge_archiving`"),
     ("Retention", "stored", "measures tables"),
+    ("Statistics", "add_breakdowns", "counts parts of organizations, which are no lanes"),
+    ("Statistics", "add_calls", "counts calls of capabilities, which are no deliveries"),
     ("Statistics", "add_source_tallies", "counts requests to sources, which are no lanes"),
     ("Statistics", "source_statistics", "counts requests to sources, which are no lanes"),
     ("StoreMeasurements", "disabled_endpoint_count", "is about endpoints"),

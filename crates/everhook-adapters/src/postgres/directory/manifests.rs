@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, ScheduleVersion},
     model::{AppCheckPlan, AuditEntry, CapabilityLane, JobLane, KeptManifest, RetrySchedule, SealedSecret, SealedSecrets},
-    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    ports::{Alert, Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -16,6 +16,7 @@ use super::{
         audit_log::conclude,
         collisions::retry_on_conflict,
         fault::Outcome,
+        outbox,
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -49,11 +50,15 @@ impl ManifestStore for PostgresStore {
         manifest: KeptManifest,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
         let lanes = with_versions(self, &lanes).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), bounds))
+        changed!(self, manifest.organization, entry, |tx| put(
+            &tx,
+            &Written { manifest: &manifest, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds }
+        ))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -86,13 +91,17 @@ async fn with_versions(store: &PostgresStore, lanes: &[JobLane]) -> Result<Versi
     Ok(VersionedLanes { ids: lanes.iter().map(|lane| lane.lane_id.key()).collect(), versions })
 }
 
-async fn put(
-    tx: &Tx<'_>,
-    manifest: &KeptManifest,
-    lanes: &VersionedLanes,
-    check: Option<&AppCheckPlan>,
+/// What is written with a manifest.
+struct Written<'a> {
+    manifest: &'a KeptManifest,
+    lanes: &'a VersionedLanes,
+    check: Option<&'a AppCheckPlan>,
+    alerts: &'a [Alert],
     bounds: ManifestBounds,
-) -> Outcome<ManifestPut> {
+}
+
+async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
+    let Written { manifest, lanes, check, alerts, bounds } = *written;
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::exists(tx, organization, application).await? {
         return Ok(ManifestPut::Outdated);
@@ -115,6 +124,7 @@ async fn put(
     // The lanes and their schedules are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
+    outbox::keep(tx, alerts).await?;
     Ok(ManifestPut::Kept)
 }
 

@@ -120,9 +120,12 @@ CREATE TABLE lanes (
     -- The destination's id.
     id uuid NOT NULL,
     -- Those of applications and organizations have no deliveries: what happens in all of their lanes is counted under their number as well.
-    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization')),
+    -- The last three are parts of an organization, in the same way.
+    kind text NOT NULL CHECK (
+        kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization', 'event_type', 'retry_schedule', 'source')
+    ),
     organization_id uuid NOT NULL,
-    -- That of an organization names itself.
+    -- Those of an organization and of its parts name the organization.
     application_id uuid NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
     order_barrier bigint,
@@ -135,6 +138,7 @@ CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_by_application ON lanes (application_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
 CREATE INDEX lanes_by_version ON lanes (job_schedule) WHERE job_schedule IS NOT NULL;
+CREATE INDEX lanes_of_breakdowns ON lanes (organization_id, kind) WHERE kind IN ('event_type', 'retry_schedule', 'source');
 CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
@@ -843,11 +847,15 @@ CREATE TABLE open_periods (
     PRIMARY KEY (endpoint_id, opened_at)
 );
 
--- What happened at endpoints, in numbers: one row for each endpoint and minute with attempts.
+-- What happened in each lane, in numbers: one row for each minute, hour and day with attempts. Read by lane, a stretch of one of these at a time.
 CREATE TABLE rollups (
     lane bigint NOT NULL,
-    -- Minutes since the epoch.
-    minute bigint NOT NULL,
+    -- How many minutes it is of: one, an hour or a day.
+    span bigint NOT NULL CHECK (span IN (1, 60, 1440)),
+    -- The first of them, counted from the epoch.
+    minute bigint NOT NULL CHECK (minute % span = 0),
+    -- Whether the hour and the day of a minute have counted it: they do once a later minute of the lane begins.
+    folded boolean NOT NULL,
     successes bigint NOT NULL,
     -- Failures by category.
     timeout bigint NOT NULL,
@@ -866,12 +874,17 @@ CREATE TABLE rollups (
     last_success_at bigint,
     last_failure_at bigint,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
-    answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 45),
-    PRIMARY KEY (lane, minute)
+    answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 55),
+    -- Deliveries by the attempt that ended them, in the same way.
+    deliveries bytea NOT NULL DEFAULT '' CHECK (length(deliveries) <= 20),
+    PRIMARY KEY (lane, span, minute),
+    CHECK (span = 1 OR folded)
 ) WITH (fillfactor = 70);
 
 -- What happened everywhere in the last minutes?
-CREATE INDEX rollups_by_minute ON rollups (minute, lane);
+CREATE INDEX rollups_by_minute ON rollups (minute, lane) WHERE span = 1;
+-- The newest minute of each lane, and others for a moment.
+CREATE INDEX unfolded_rollups ON rollups (lane, minute) WHERE NOT folded;
 
 -- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
 -- old: they name no person.
@@ -970,7 +983,7 @@ CREATE TABLE operations (
     organization_id uuid NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id uuid,
-    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill', 'delete_data')),
     status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection text NOT NULL,

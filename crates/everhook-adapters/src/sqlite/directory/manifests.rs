@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
     model::{AppCheckPlan, AuditEntry, CapabilityLane, JobLane, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
+    ports::{Alert, Effect as _, ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -14,6 +14,7 @@ use super::{
     super::{
         SqliteStore, app_health,
         fault::Outcome,
+        outbox,
         rows::{Columns, Key},
         schedule_json,
         transaction::Tx,
@@ -46,10 +47,18 @@ impl ManifestStore for SqliteStore {
         manifest: KeptManifest,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        self.change(2 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes, check.as_ref(), bounds)).await
+        self.change(2 + lanes.len() + alerts.len(), entry, move |tx| {
+            let put = put(tx, &manifest, &lanes, check.as_ref(), bounds)?;
+            if put.took_place() {
+                alerts.iter().try_for_each(|alert| outbox::keep(tx, alert))?;
+            }
+            Ok(put)
+        })
+        .await
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {

@@ -51,7 +51,7 @@ SELECT lane, id, id, 1, 1, 1, 1, 1, 1 FROM of_lanes WHERE n > 1;
 INSERT INTO made_later (event_id, lane, id) SELECT id, lane, id FROM of_lanes;
 INSERT INTO attempts (delivery_id, number, status, breaker, node, duration, scheduled_at, picked_after, executed_after)
 SELECT id, 1, 0, 0, 1, 1, 1, 1, 1 FROM numbered;
-INSERT INTO rollups SELECT lane, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM of_lanes;
+INSERT INTO rollups SELECT lane, 1, 1, false, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM of_lanes;
 INSERT INTO endpoint_activity (lane, consecutive_failures) SELECT lane, 0 FROM of_lanes;
 
 INSERT INTO dead_letters (

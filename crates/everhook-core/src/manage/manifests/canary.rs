@@ -1,18 +1,19 @@
-//! Withdrawing a canary: the manifest says so from now on, and the organization is notified.
+//! Withdrawing a canary: the manifest says so from now on, and the organization is notified, both in one write.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of};
 use crate::{
     calls::WithdrawnCanary,
-    line::{Line, alert},
+    line::Line,
     manage::{Refusal, audit},
-    model::{AuditAction, Author, KeptManifest, Manifest},
+    model::{AuditAction, Author, EventType, KeptManifest, Manifest},
     policy::{audit::changed, calls::manifest},
-    ports::StoreError,
+    ports::{Alert, StoreError},
 };
 
-/// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and publishes `canary.withdrawn`. Says whether it did.
+/// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and records `canary.withdrawn` with it. Says whether it did.
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be reached: this node calls the canary no more all the same.
@@ -31,9 +32,10 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         // What the app answers and how it is checked stay as they are.
         let manifest = manifest_of(line, &new)?;
         let (lanes, check) = (lanes_of(&manifest, new.application), check_plan(line, new.application, &manifest));
-        if is_kept(line.ports.manifests.put_manifest(new, lanes, check, BOUNDS, entry).await?)? {
+        let alerts = vec![alert_of(line, withdrawn, &why)];
+        if is_kept(line.ports.manifests.put_manifest(new, lanes, check, alerts, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
-            notify(line, withdrawn, &why).await;
+            line.calls.records.alerts_recorded.notify_one();
             return Ok(true);
         }
     }
@@ -64,7 +66,7 @@ fn note(document: &str, capability: &str, at: &str, why: &str) -> Option<String>
     Some(document.to_string())
 }
 
-async fn notify(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
+fn alert_of(line: &Line, withdrawn: &WithdrawnCanary, why: &str) -> Alert {
     let data = json!({
         "organization_id": withdrawn.organization.to_string(),
         "application_id": withdrawn.application.to_string(),
@@ -72,11 +74,11 @@ async fn notify(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
         "manifest_version": withdrawn.version,
         "reason": why,
     });
-    if let Err(error) = alert::publish_now(line, withdrawn.organization, "canary.withdrawn", &data).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "cannot publish `canary.withdrawn`; the manifest says that the canary is withdrawn"
-        );
+    Alert {
+        id: line.ports.entropy.uuid(line.ports.clock.now()),
+        organization: withdrawn.organization,
+        event_type: EventType::parse("canary.withdrawn").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
     }
 }
 

@@ -75,7 +75,7 @@ pub async fn put(
         };
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
         let check = check_plan(line, application.id, &manifest);
-        let put = line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, BOUNDS, entry).await?;
+        let put = line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, Vec::new(), BOUNDS, entry).await?;
         if is_kept(put)? {
             line.health_checks_bell.notify_one();
             line.calls.forget(application.id);

@@ -10,17 +10,15 @@ use crate::{
     policy::matching,
 };
 
-/// The events that are sent by e-mail.
-pub const EMAILED_TYPES: [&str; 7] =
-    ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.unhealthy", "app.healthy"];
+/// The events that are sent by e-mail. That an app fails its health checks is an alert: `app.unhealthy` would say it twice.
+pub const EMAILED_TYPES: [&str; 5] = ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered"];
 
 /// What a channel gets whose owner does not say: what somebody should act on.
-const DEFAULT_PATTERNS: [&str; 9] = [
+const DEFAULT_PATTERNS: [&str; 8] = [
     "alert.*",
     "endpoint.warning",
     "endpoint.disabled",
     "endpoint.recovered",
-    "app.*",
     "amqp.*",
     "job.dead",
     "dlq.replay_failed",
@@ -28,8 +26,7 @@ const DEFAULT_PATTERNS: [&str; 9] = [
 ];
 
 /// The same for PagerDuty: what has an end, so that its incidents are resolved.
-const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 6] =
-    ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.*", "amqp.*"];
+const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 5] = ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "amqp.*"];
 
 /// What a channel of this kind gets whose owner does not say.
 pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
@@ -96,6 +93,8 @@ struct Recipients<'a> {
     everyone: bool,
     /// These in any case.
     named: Vec<&'a str>,
+    /// Whether administrators were notified already, by the node itself.
+    is_sent: bool,
 }
 
 impl<'a> Recipients<'a> {
@@ -103,18 +102,19 @@ impl<'a> Recipients<'a> {
     fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
         let recipients = &data["recipients"];
         if !is_alert(event_type) || !recipients.is_object() {
-            return Self { everyone: true, named: Vec::new() };
+            return Self { everyone: true, named: Vec::new(), is_sent: false };
         }
         let named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         // An application has no owner's address of its own: its owner is whoever administers the organization.
         let is_for_people = recipients["admins"] == true || recipients["owner"] == true;
         let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
-        Self { everyone: is_for_people || !finds_one, named }
+        let is_sent = data["sent_directly"] == true;
+        Self { everyone: !is_sent && (is_for_people || !finds_one), named, is_sent }
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
         if self.named.contains(&channel.name()) {
-            return true;
+            return !self.is_sent || channel.service().is_some();
         }
         self.everyone && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
     }
