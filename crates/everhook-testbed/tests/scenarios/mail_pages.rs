@@ -58,8 +58,9 @@ fn mails_look_as_they_did() {
     });
     let failing = json!({ "reason": "failing", "failing_for": "5 days", "failure_count": 47, "disabled_at": "2026-11-21T08:00:00Z" });
     let gone = json!({ "disabled_at": "2026-11-21T08:00:00Z", "last_error": "the endpoint answered 410 Gone" });
-    let resolved =
-        json!({ "resolved_at": "2026-11-19T09:00:00Z", "summary": "The success rate of Orders is 99.2 %, not below 90 % any more." });
+    let resolved = json!({
+        "value": 99.2, "resolved_at": "2026-11-19T09:00:00Z", "summary": "The success rate of Orders is 99.2 %, not below 90 % any more.",
+    });
     let healthy = json!({ "status": "healthy", "detail": null });
     let pages = [
         ("warning", page("endpoint.warning", &with(endpoint(), &warning))),
