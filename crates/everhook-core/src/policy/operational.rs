@@ -88,6 +88,7 @@ const BREAKER: &[Field] = &[
 const APP_HEALTH: &[Field] = &[
     field("organization_id", Id, Always),
     field("application_id", Id, Always),
+    field("application_name", Text, OrNull),
     field("url", Text, Always),
     field("status", Word(&["healthy", "degraded", "unhealthy", "unknown"]), Always),
     field("detail", Text, OrNull),
