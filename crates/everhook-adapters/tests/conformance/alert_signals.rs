@@ -14,7 +14,7 @@ use everhook_core::{
 
 use super::{
     given::{Given, NOW, after, entry, failure, settlement, success},
-    manifests::{BOUNDS, manifest},
+    manifests::{BOUNDS, in_lanes, manifest},
     sources::source,
 };
 
@@ -218,7 +218,12 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     let given = Given::new().await;
     let entry = AuditEntry { organization: given.organization, ..entry() };
     let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: NOW };
-    given.store.put_manifest(manifest(given.organization, given.application, 1), Vec::new(), Some(check), BOUNDS, entry).await.unwrap();
+    let read = given.read_application().await;
+    given
+        .store
+        .put_manifest(read, manifest(given.organization, given.application, 1), in_lanes(Vec::new()), Some(check), BOUNDS, entry)
+        .await
+        .unwrap();
     let found = |failures: u32| AppHealth {
         status: if failures > 0 { AppStatus::Unhealthy } else { AppStatus::Healthy },
         checked_at: after(7),

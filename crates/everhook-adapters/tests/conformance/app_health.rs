@@ -10,7 +10,7 @@ use everhook_core::{
 
 use super::{
     given::{Given, NOW, after, application, entry, event_type, id},
-    manifests::manifest,
+    manifests::{BOUNDS, in_lanes, manifest},
 };
 
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -34,7 +34,13 @@ impl Given {
     async fn put_checked(&self, version: i64, check: Option<AppCheckPlan>) {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
-        assert!(self.store.put_manifest(manifest, Vec::new(), check, super::manifests::BOUNDS, entry).await.unwrap().took_place());
+        assert!(
+            self.store
+                .put_manifest(self.read_application().await, manifest, in_lanes(Vec::new()), check, BOUNDS, entry)
+                .await
+                .unwrap()
+                .took_place()
+        );
     }
 
     async fn check(&self) -> Option<AppCheck> {
@@ -75,7 +81,7 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
         assert!(
             given
                 .store
-                .put_manifest(manifest(given.organization, made.id, 1), Vec::new(), Some(check), super::manifests::BOUNDS, entry())
+                .put_manifest(made.clone(), manifest(given.organization, made.id, 1), in_lanes(Vec::new()), Some(check), BOUNDS, entry())
                 .await
                 .unwrap()
                 .took_place()
@@ -127,7 +133,7 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     assert!(
         given
             .store
-            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, super::manifests::BOUNDS, entry())
+            .put_manifest(shop.clone(), manifest(given.organization, shop.id, 1), in_lanes(Vec::new()), check, BOUNDS, entry())
             .await
             .unwrap()
             .took_place()

@@ -71,7 +71,12 @@ async fn the_answers_of_an_organization_are_counted_by_lane() {
     let given = Given::new().await;
     let lanes = [LaneId::from_uuid(id()), LaneId::from_uuid(id())];
     let manifest = super::manifests::manifest(given.organization, given.application, 1);
-    given.store.put_manifest(manifest, lanes.to_vec(), None, super::manifests::BOUNDS, super::given::entry()).await.unwrap();
+    let read = given.read_application().await;
+    given
+        .store
+        .put_manifest(read, manifest, super::manifests::in_lanes(lanes.to_vec()), None, super::manifests::BOUNDS, super::given::entry())
+        .await
+        .unwrap();
     let strangers = LaneId::from_uuid(id());
     assert_eq!(given.store.answers_of(given.organization).await.unwrap(), []);
     given.store.keep_answers(vec![answer(lanes[0], 1, 0, 9), answer(lanes[0], 2, 0, 9), answer(strangers, 1, 0, 9)]).await.unwrap();

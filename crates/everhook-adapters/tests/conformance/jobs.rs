@@ -110,7 +110,14 @@ async fn the_lanes_of_capabilities_are_among_the_definitions_with_the_schedule_o
     assert!(
         given
             .store
-            .put_manifest(manifest(given.organization, given.application, 1), lanes.clone(), None, super::manifests::BOUNDS, entry())
+            .put_manifest(
+                given.read_application().await,
+                manifest(given.organization, given.application, 1),
+                super::manifests::in_lanes(lanes.clone()),
+                None,
+                super::manifests::BOUNDS,
+                entry()
+            )
             .await
             .unwrap()
             .took_place()

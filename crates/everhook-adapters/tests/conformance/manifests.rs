@@ -1,9 +1,10 @@
 //! Manifests, and what signs the requests to applications.
 
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
-    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
+    ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    model::{Application, AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    policy::presets,
+    ports::{AuditFilter, Deleted, ManifestBounds, ManifestLanes, ManifestPut, SecretsChange},
 };
 
 use super::{
@@ -17,7 +18,12 @@ pub const BOUNDS: ManifestBounds = ManifestBounds { manifests: 1_000, bytes: 1 <
 /// A manifest of this version.
 pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
     let document = format!(r#"{{"base_url": "https://app.example", "n": {version}, "text": "ü\"\\"}}"#);
-    KeptManifest { application, organization, version, document, updated_at: after(version.unsigned_abs()) }
+    KeptManifest { application, organization, version, document, owner_email: None, updated_at: after(version.unsigned_abs()) }
+}
+
+/// These lanes, with the usual schedule for jobs.
+pub fn in_lanes(ids: Vec<LaneId>) -> ManifestLanes {
+    ManifestLanes { ids, jobs: presets::job() }
 }
 
 /// Secrets with something in every field.
@@ -36,7 +42,19 @@ impl Given {
 
     async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), lanes, None, bounds, entry).await.unwrap()
+        // One that is not there is as good as one that was changed.
+        let Some(read) = self.find_application(manifest.application).await else { return ManifestPut::Outdated };
+        self.store.put_manifest(read, manifest.clone(), in_lanes(lanes), None, bounds, entry).await.unwrap()
+    }
+
+    /// An application as it is now.
+    pub async fn find_application(&self, id: ApplicationId) -> Option<Application> {
+        self.store.application(self.organization, &Ref::Id(id)).await.unwrap()
+    }
+
+    /// The application of the test as it is now.
+    pub async fn read_application(&self) -> Application {
+        self.find_application(self.application).await.expect("it is there")
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {

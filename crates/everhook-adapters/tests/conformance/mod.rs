@@ -38,6 +38,7 @@ mod lane_kinds_operations;
 pub mod manifests;
 pub mod operations;
 mod ordering;
+mod owners;
 mod parking;
 pub mod received;
 mod replaying;

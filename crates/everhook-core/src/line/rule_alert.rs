@@ -5,16 +5,26 @@ use serde_json::json;
 
 use crate::{
     line::Line,
-    model::{AlertStatus, EventType},
+    model::{AlertStatus, EmailAddress, EventType},
     policy::alerts::{AlertReport, words::summary},
     ports::Alert,
     time::Timestamp,
 };
 
+/// What is looked up for a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertAbout {
+    /// What people call the thing that it is about; `None` if it is not there any more.
+    pub name: Option<String>,
+    /// The owner of its application, if the alert is for the owner and there is an address.
+    pub owner: Option<EmailAddress>,
+}
+
 /// What is reported to an organization about an alert: an event `alert.fired`, also when it is repeated, or `alert.resolved`.
 ///
 /// The fields are what channels render, and what `docs/alerts.md` describes.
-pub fn of_rule(line: &Line, status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Timestamp) -> Alert {
+pub fn of_rule(line: &Line, status: &AlertStatus, about: &AlertAbout, report: AlertReport, now: Timestamp) -> Alert {
+    let name = about.name.as_deref();
     let rule = &status.rule;
     let fired_at = status.episodes.first().map_or(status.since, |episode| episode.fired_at);
     let mut data = json!({
@@ -37,6 +47,7 @@ pub fn of_rule(line: &Line, status: &AlertStatus, name: Option<&str>, report: Al
         "summary": summary(rule, name, status.value, report),
         "recipients": {
             "owner": rule.recipients.owner,
+            "owner_email": about.owner.as_ref().map(EmailAddress::as_str),
             "admins": rule.recipients.admins,
             "channels": rule.recipients.channels,
         },

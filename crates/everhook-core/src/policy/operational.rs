@@ -331,10 +331,11 @@ impl Kind {
                 "type": "object",
                 "properties": {
                     "owner": { "type": "boolean" },
+                    "owner_email": { "type": ["string", "null"] },
                     "admins": { "type": "boolean" },
                     "channels": { "type": "array", "items": { "type": "string" } },
                 },
-                "required": ["owner", "admins", "channels"],
+                "required": ["owner", "owner_email", "admins", "channels"],
             }),
         }
     }

@@ -35,7 +35,7 @@ pub fn preset(name: &str) -> Option<RetrySchedule> {
         "standard" => Some(standard()),
         "backoff" => Some(backoff()),
         "relay" => Some(relay()),
-        "job" => Some(job()),
+        JOB => Some(job()),
         "ingest" => Some(ingest()),
         "notify" => Some(notify()),
         "patient" => Some(patient()),
@@ -73,12 +73,39 @@ fn relay() -> RetrySchedule {
     }
 }
 
+/// The name of the preset for jobs.
+pub const JOB: &str = "job";
+
+/// The numbers of the preset `job`, which the operator may set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobRetry {
+    /// How many attempts at most, the first included.
+    pub max_attempts: u32,
+    /// The first delay.
+    pub initial_delay: Duration,
+    /// The longest delay.
+    pub max_delay: Duration,
+    /// The factor from one delay to the next.
+    pub multiplier: f64,
+}
+
+impl Default for JobRetry {
+    fn default() -> Self {
+        Self { max_attempts: 3, initial_delay: FIRST_DELAY, max_delay: Duration::from_secs(30), multiplier: DOUBLING }
+    }
+}
+
 /// For jobs: what an app is asked later.
 pub fn job() -> RetrySchedule {
+    job_by(JobRetry::default())
+}
+
+/// The same with other numbers.
+pub fn job_by(retry: JobRetry) -> RetrySchedule {
     RetrySchedule {
         jitter: Jitter::Share(0.3),
         timeout: Some(Duration::from_secs(30)),
-        ..named("job", 3, growing(FIRST_DELAY, DOUBLING, Duration::from_secs(30)))
+        ..named(JOB, retry.max_attempts, growing(retry.initial_delay, retry.multiplier, retry.max_delay))
     }
 }
 

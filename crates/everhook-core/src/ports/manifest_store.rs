@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AppCheckPlan, AuditEntry, KeptManifest, SealedSecrets},
+    model::{AppCheckPlan, Application, AuditEntry, KeptManifest, RetrySchedule, SealedSecrets},
     ports::{Effect, StoreError},
 };
 
@@ -17,12 +17,13 @@ pub trait ManifestStore: Send + Sync {
     /// The manifest of an application; `None` if it has none.
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
-    /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. Its app is checked as `check` says from now on, and no more if it is `None`.
+    /// Keeps a manifest, if its version is the next one (1 for the first) and its application is still as it was read, and makes the lanes of its
+    /// capabilities that are not there yet. Its app is checked as `check` says from now on, and no more if it is `None`. The channels of owners follow from it.
     async fn put_manifest(
         &self,
+        read: Application,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: ManifestLanes,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
@@ -33,6 +34,15 @@ pub trait ManifestStore: Send + Sync {
 
     /// Keeps what signs from now on, if nobody changed it since it was `read` and the application is there. Says whether it did.
     async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError>;
+}
+
+/// The lanes that follow from a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManifestLanes {
+    /// Which.
+    pub ids: Vec<LaneId>,
+    /// How new jobs in them are retried. The manifest keeps it until it is put again.
+    pub jobs: RetrySchedule,
 }
 
 /// What the manifests of one organization may have together.
@@ -51,7 +61,7 @@ pub struct ManifestBounds {
 pub enum ManifestPut {
     /// It is kept.
     Kept,
-    /// Its version is not the next one, or its application is not there.
+    /// Its version is not the next one, or its application was changed or deleted.
     Outdated,
     /// The organization would have more manifests than it may.
     TooMany,

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, ApprovalId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{
-        AppCheck, AppCheckPlan, AppHealth, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt,
-        JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
+        AppCheck, AppCheckPlan, AppHealth, Application, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw,
+        JobAnswer, JobAttempt, JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
     },
     ports::{
         Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobStore,
-        ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError,
+        ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, SecretsChange, StoreError,
     },
     time::Timestamp,
 };
@@ -27,13 +27,14 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
 
     async fn put_manifest(
         &self,
+        read: Application,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: ManifestLanes,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        through!(self, self.store.put_manifest(manifest, lanes, check, bounds, entry))
+        through!(self, self.store.put_manifest(read, manifest, lanes, check, bounds, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {

@@ -65,7 +65,7 @@ impl Simulation {
     /// Makes the organization and its application's manifest. Nothing goes wrong yet.
     pub(super) async fn settle_caller(&mut self) {
         let calling = self.settle_neighbor("Calling").await;
-        let manifest = json!({ "base_url": APP, "capabilities": {
+        let manifest = json!({ "base_url": APP, "health_path": null, "capabilities": {
             AT_ONCE: { "path": "/sum", "timeout": "1s", "fallback": [{ "type": "default", "static": 0 }] },
             LATER: { "path": "/report", "async": true, "timeout": "10m" },
         } });

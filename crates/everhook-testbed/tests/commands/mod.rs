@@ -8,6 +8,7 @@ mod documents;
 mod email;
 mod full_disk;
 mod migrate;
+mod prometheus_rules;
 mod retention;
 mod sns;
 mod starting;

@@ -48,13 +48,16 @@ struct DeletedOwner {
 pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Deleted> {
     // Whoever records an event holds the counters: it ends before, or finds none.
     tx.lock_counters(&[id]).await?;
+    let found = applications::of_id(tx, organization, id).await?;
     if tx.execute(DELETE_APPLICATION, &[&organization.key(), &id.key()]).await? == 0 {
         return Ok(Deleted::NotFound);
     }
     tx.execute(applications::ADD_TO_COUNT, &[&organization.key(), &-1_i64]).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"application", &organization.key()]).await?;
     sources::delete_of_application(tx, organization, id).await?;
-    manifests::delete_of_application(tx, id).await?;
+    let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id).await?);
+    // Nobody becomes an owner here: no channel is made.
+    channels::follow_owners(tx, organization, &[owner.as_ref(), other.as_ref()], None).await?;
     let keys = tx.query(KEYS_OF_APPLICATION, &[&organization.key(), &id.key()]).await?;
     tx.note_change(Change::Application(id)).await?;
     revoked(tx, &keys).await

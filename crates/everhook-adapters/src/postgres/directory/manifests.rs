@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
-    model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
-    policy::presets,
-    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{Change, ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -21,7 +20,7 @@ use super::{
         rows::{Columns, Key, Params},
         transaction::Tx,
     },
-    applications, changing, versions,
+    applications, changing, channels, versions,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
@@ -46,14 +45,16 @@ impl ManifestStore for PostgresStore {
 
     async fn put_manifest(
         &self,
+        read: Application,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: ManifestLanes,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        let job_schedule = self.schedule_version(&presets::job()).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, &manifest, &lanes, check.as_ref(), bounds, job_schedule))
+        let job = self.schedule_version(&lanes.jobs).await?;
+        let schedules = Schedules { job, notify: self.schedule_of_owner(manifest.owner_email.as_ref()).await? };
+        changed!(self, manifest.organization, entry, |tx| put(&tx, (&read, &manifest), &lanes.ids, check.as_ref(), bounds, &schedules))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -65,16 +66,24 @@ impl ManifestStore for PostgresStore {
     }
 }
 
+/// The versions of the retry schedules that follow from a manifest.
+struct Schedules {
+    /// Of jobs.
+    job: ScheduleVersion,
+    /// Of its owner's channel, if it names one.
+    notify: Option<ScheduleVersion>,
+}
+
 async fn put(
     tx: &Tx<'_>,
-    manifest: &KeptManifest,
+    (read, manifest): (&Application, &KeptManifest),
     lanes: &[LaneId],
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
-    job_schedule: ScheduleVersion,
+    schedules: &Schedules,
 ) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
-    if !applications::exists(tx, organization, application).await? {
+    if !applications::is_still(tx, read).await? {
         return Ok(ManifestPut::Outdated);
     }
     let old = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
@@ -86,16 +95,27 @@ async fn put(
         return Ok(refused);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
-    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &job_schedule.0];
+    let owner = manifest.owner_email.as_ref();
+    let owner_text = owner.map(EmailAddress::as_str);
+    let values: Params<'_> =
+        &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &schedules.job.0, &owner_text];
     if tx.execute(PUT, values).await? == 0 {
         return Ok(ManifestPut::Outdated);
     }
     tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
     app_health::plan(tx, organization, application, check).await?;
+    let old_owner = old.and_then(|old| old.owner_email);
+    channels::follow_owners(tx, organization, &[old_owner.as_ref(), owner], schedules.notify).await?;
     // The lanes and their schedule are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
     Ok(ManifestPut::Kept)
+}
+
+/// The version of the manifest that an application has; 0 if it has none.
+pub(super) async fn version(tx: &Tx<'_>, application: ApplicationId) -> Outcome<i64> {
+    let kept = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
+    Ok(kept.map_or(0, |kept| kept.version))
 }
 
 /// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
@@ -153,11 +173,14 @@ async fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
 }
 
 /// Deletes those of an application that is deleted in the same write, which tells the other nodes.
-pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+///
+/// Says whom the manifest named as the owner.
+pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<Option<EmailAddress>> {
+    let kept = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
     tx.execute(DELETE, &[&application.key()]).await?;
     tx.execute(DELETE_SECRETS, &[&application.key()]).await?;
     app_health::delete_of_application(tx, application).await?;
-    Ok(())
+    Ok(kept.and_then(|kept| kept.owner_email))
 }
 
 /// Deletes those of an organization that is deleted in the same write, which tells the other nodes.
@@ -174,6 +197,7 @@ fn of_row(row: &Row) -> Outcome<KeptManifest> {
         organization: row.id("organization_id")?,
         version: row.value("version")?,
         document: row.value("document")?,
+        owner_email: row.spelled_opt("owner_email", |text: &str| EmailAddress::parse(text).ok())?,
         updated_at: row.instant("updated_at")?,
     })
 }

@@ -1,7 +1,7 @@
 //! Deletes organizations and applications: at once what others see of them, and in steps what they have left.
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref},
     ports::{ContentsDeleted, Deleted},
     time::Timestamp,
 };
@@ -46,6 +46,7 @@ struct DeletedOwner {
 }
 
 pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Deleted> {
+    let found = applications::find(tx.connection(), organization, &Ref::Id(id))?;
     if tx.prepare(DELETE_APPLICATION)?.execute(params![organization.key(), id.key()])? == 0 {
         return Ok(Deleted::NotFound);
     }
@@ -53,7 +54,8 @@ pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, 
     tx.prepare(applications::ADD_TO_COUNT)?.execute(params![organization.key(), -1])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
     sources::delete_of_application(tx, organization, id)?;
-    manifests::delete_of_application(tx, id)?;
+    let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id)?);
+    channels::follow_owners(tx, organization, [owner.as_ref(), other.as_ref()])?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
 }
 

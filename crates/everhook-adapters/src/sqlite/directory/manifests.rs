@@ -3,9 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
-    model::{AppCheckPlan, AuditEntry, CapabilityLane, KeptManifest, SealedSecret, SealedSecrets},
-    policy::presets,
-    ports::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
+    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -19,7 +18,7 @@ use super::{
         schedule_json,
         transaction::Tx,
     },
-    applications, schedules,
+    applications, channels, schedules,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
@@ -43,13 +42,14 @@ impl ManifestStore for SqliteStore {
 
     async fn put_manifest(
         &self,
+        read: Application,
         manifest: KeptManifest,
-        lanes: Vec<LaneId>,
+        lanes: ManifestLanes,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        self.change(2 + lanes.len(), entry, move |tx| put(tx, &manifest, &lanes, check.as_ref(), bounds)).await
+        self.change(2 + lanes.ids.len(), entry, move |tx| put(tx, (&read, &manifest), &lanes, check.as_ref(), bounds)).await
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -63,13 +63,13 @@ impl ManifestStore for SqliteStore {
 
 fn put(
     tx: &mut Tx<'_>,
-    manifest: &KeptManifest,
-    lanes: &[LaneId],
+    (read, manifest): (&Application, &KeptManifest),
+    lanes: &ManifestLanes,
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
 ) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
-    if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
+    if !applications::is_still(tx, read)? {
         return Ok(ManifestPut::Outdated);
     }
     let old = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
@@ -77,28 +77,37 @@ fn put(
         return Ok(ManifestPut::Outdated);
     }
     let lanes_before = lanes_of_organization(tx, organization)?;
-    if let Some(refused) = refusal(tx, manifest, old.as_ref(), (lanes, &lanes_before), bounds)? {
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), (&lanes.ids, &lanes_before), bounds)? {
         return Ok(refused);
     }
-    let job_schedule = schedules::ensure_version(tx, &schedule_json::write(&presets::job()))?;
+    let job_schedule = schedules::ensure_version(tx, &schedule_json::write(&lanes.jobs))?;
     let written = tx.prepare(PUT)?.execute(params![
         application.key(),
         organization.key(),
         manifest.version,
         manifest.document,
         manifest.updated_at.as_micros(),
-        job_schedule.0
+        job_schedule.0,
+        manifest.owner_email.as_ref().map(EmailAddress::as_str)
     ])?;
     if written == 0 {
         return Ok(ManifestPut::Outdated);
     }
-    for lane in lanes {
+    for lane in &lanes.ids {
         tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
     }
     app_health::plan(tx, organization, application, check)?;
+    let old_owner = old.and_then(|old| old.owner_email);
+    channels::follow_owners(tx, organization, [old_owner.as_ref(), manifest.owner_email.as_ref()])?;
     // The lanes and their schedule are part of what its applications share.
     tx.bump_organization(organization)?;
     Ok(ManifestPut::Kept)
+}
+
+/// The version of the manifest that an application has; 0 if it has none.
+pub(super) fn version(tx: &Tx<'_>, application: ApplicationId) -> Outcome<i64> {
+    let kept = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
+    Ok(kept.map_or(0, |kept| kept.version))
 }
 
 /// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
@@ -163,12 +172,13 @@ fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Deletes those of an application that is deleted in the same write.
-pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+/// Deletes those of an application that is deleted in the same write. Says whom the manifest named as the owner.
+pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<Option<EmailAddress>> {
+    let kept = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
     tx.prepare(DELETE)?.execute([application.key()])?;
     tx.prepare(DELETE_SECRETS)?.execute([application.key()])?;
     app_health::delete_of_application(tx, application)?;
-    Ok(())
+    Ok(kept.and_then(|kept| kept.owner_email))
 }
 
 /// Deletes those of an organization that is deleted in the same write.
@@ -185,6 +195,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<KeptManifest> {
         organization: row.id("organization_id")?,
         version: row.get("version")?,
         document: row.get("document")?,
+        owner_email: row.spelled_opt("owner_email", |text: String| EmailAddress::parse(&text).ok())?,
         updated_at: row.instant("updated_at")?,
     })
 }

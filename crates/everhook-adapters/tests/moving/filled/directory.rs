@@ -4,12 +4,12 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, ScheduleId, Uid},
+    ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, Ref, ScheduleId, Uid},
     model::{
         Actor, ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, ApprovalDecision, ApprovalEnd, AuditAction, BreakerConfig, CacheKey,
         CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
-        FailingChecks, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName,
-        Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
+        FailingChecks, FairDraw, JobAttempt, KeptManifest, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule,
+        ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
@@ -22,7 +22,7 @@ use crate::sqlite::conformance::{
     approvals::{alert, approval, queued},
     given::{Given, NOW, after, application, endpoint, event_type, id, organization},
     health::draft,
-    manifests::{BOUNDS, manifest, secrets},
+    manifests::{BOUNDS, in_lanes, manifest, secrets},
     sources::{full_source, source},
 };
 
@@ -38,6 +38,8 @@ impl Filled {
         store.create_organization(other, self.entry(AuditAction::OrganizationCreate)).await.unwrap();
         let mut shop = application(self.given.organization);
         (shop.uid, shop.strict_event_types) = (Some(Uid::parse("shop").unwrap()), false);
+        shop.owner_email = Some(EmailAddress::parse("owner@example.com").unwrap());
+        (shop.base_url, shop.health_path) = (Some("https://app.example".to_owned()), None);
         self.applications.push(shop.id);
         store.create_application(shop.clone(), self.entry(AuditAction::ApplicationCreate)).await.unwrap();
         // One that was deleted, and whose endpoints are still to be.
@@ -111,9 +113,11 @@ impl Filled {
         let name = CapabilityName::parse("winnerSelection").unwrap();
         let lane_id = name.lane(shop);
         let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
+        let read = store.application(organization, &Ref::Id(shop)).await.unwrap().unwrap();
         let put = store.put_manifest(
-            manifest(organization, shop, 1),
-            vec![lane_id],
+            read,
+            KeptManifest { owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()), ..manifest(organization, shop, 1) },
+            in_lanes(vec![lane_id]),
             Some(check.clone()),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of};
+use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of, manifest_of};
 use crate::{
     calls::WithdrawnCanary,
+    ids::Ref,
     line::{Line, alert},
     manage::{Refusal, audit},
-    model::{AuditAction, Author, KeptManifest, Manifest},
-    policy::{audit::changed, calls::manifest},
-    ports::StoreError,
+    model::{AuditAction, Author, KeptManifest},
+    policy::audit::changed,
 };
 
 /// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and publishes `canary.withdrawn`. Says whether it did.
@@ -20,6 +20,8 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
     let now = line.ports.clock.now();
     let why = reason(withdrawn);
     for _ in 0..CHANGE_ROUNDS_MAX {
+        let of = Ref::Id(withdrawn.application);
+        let Some(application) = line.ports.applications.application(withdrawn.organization, &of).await? else { return Ok(false) };
         let Some(old) = line.ports.manifests.manifest(withdrawn.application).await? else { return Ok(false) };
         let noted =
             (old.version == withdrawn.version).then(|| note(&old.document, &withdrawn.capability, &now.to_string(), &why)).flatten();
@@ -30,20 +32,14 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         let entry = audit::entry(line, &by, AuditAction::ApplicationPutManifest, withdrawn.application.as_uuid(), note);
         // What the app answers and how it is checked stay as they are.
         let manifest = manifest_of(line, &new)?;
-        let (lanes, check) = (lanes_of(&manifest, new.application), check_plan(line, new.application, &manifest));
-        if is_kept(line.ports.manifests.put_manifest(new, lanes, check, BOUNDS, entry).await?)? {
+        let (lanes, check) = (lanes_of(line, &manifest, new.application), check_plan(line, &application, &manifest));
+        if is_kept(line.ports.manifests.put_manifest(application, new, lanes, check, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
             tell(line, withdrawn, &why).await;
             return Ok(true);
         }
     }
     Err(Refusal::concurrent_change("manifest"))
-}
-
-fn manifest_of(line: &Line, kept: &KeptManifest) -> Result<Manifest, Refusal> {
-    let document = serde_json::from_str(&kept.document).map_err(StoreError::corrupt)?;
-    let read = manifest::read(&document, &line.calls.defaults, &|_| Ok(()));
-    Ok(read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?)
 }
 
 fn reason(withdrawn: &WithdrawnCanary) -> String {

@@ -1,6 +1,7 @@
 //! Which channels of an organization get an operational event.
 //!
-//! An administrator's e-mail gets only what somebody should read: a channel of a service gets what its owner asked for. An alert says itself whom it is for.
+//! An administrator's e-mail gets only what somebody should read, that of an application's owner only alerts about the application; a channel of a service
+//! gets what its owner asked for. An alert says itself whom it is for.
 
 use serde_json::Value;
 
@@ -40,7 +41,8 @@ pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
 /// Whether a channel may get events of this type, whatever their data says. Asked once for each type.
 pub fn may_get(channel: &Channel, event_type: &EventType) -> bool {
     match &channel.to {
-        ChannelTarget::Email(_) => EMAILED_TYPES.contains(&event_type.as_str()),
+        ChannelTarget::Admin(_) => EMAILED_TYPES.contains(&event_type.as_str()),
+        ChannelTarget::Owner(_) => is_alert(event_type),
         ChannelTarget::Service(service) => {
             service.enabled && has_words_for(event_type) && (is_alert(event_type) || matching::wants(&service.event_types, event_type))
         }
@@ -56,31 +58,39 @@ pub fn choose<'a>(channels: &[&'a Channel], event_type: &EventType, data: &Value
 
 /// Whom an event is for.
 struct Recipients<'a> {
-    /// Whoever asked for such events.
-    everyone: bool,
+    /// Services that asked for such events.
+    services: bool,
+    /// The administrators of the organization.
+    admins: bool,
     /// These in any case.
     named: Vec<&'a str>,
 }
 
 impl<'a> Recipients<'a> {
-    /// An alert names its recipients. If it names only channels that are not there, or are turned off, everyone gets it: somebody must.
+    /// An alert names its recipients. The administrators stand in for an owner who has no address, and get it with everyone if it names only channels that
+    /// are not there, or are turned off: somebody must.
     fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
         let recipients = &data["recipients"];
         if !is_alert(event_type) || !recipients.is_object() {
-            return Self { everyone: true, named: Vec::new() };
+            return Self { services: true, admins: true, named: Vec::new() };
         }
-        let named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        // An application has no owner's address of its own: its owner is whoever administers the organization.
-        let is_for_people = recipients["admins"] == true || recipients["owner"] == true;
+        let mut named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
-        Self { everyone: is_for_people || !finds_one, named }
+        let (for_owner, for_admins) = (recipients["owner"] == true, recipients["admins"] == true);
+        let is_there = |address: &&str| channels.iter().any(|channel| channel.address().is_some_and(|other| other.as_str() == *address));
+        let owner = recipients["owner_email"].as_str().filter(|_| for_owner).filter(is_there);
+        named.extend(owner);
+        let services = for_owner || for_admins || !finds_one;
+        Self { services, admins: for_admins || (services && owner.is_none()), named }
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
-        if self.named.contains(&channel.name()) {
-            return true;
-        }
-        self.everyone && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
+        let is_asked_for = match &channel.to {
+            ChannelTarget::Admin(_) => self.admins,
+            ChannelTarget::Owner(_) => false,
+            ChannelTarget::Service(service) => self.services && asks_for(service, event_type, notice.severity),
+        };
+        is_asked_for || self.named.contains(&channel.name())
     }
 }
 
