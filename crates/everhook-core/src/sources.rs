@@ -99,7 +99,7 @@ impl Sources {
         Box::pin(self.reading.read(key.clone(), self.read(&key))).await
     }
 
-    /// Heeds that a source was made or changed here, and is as given now: the next request meets it so, also if the store is slow to say it again.
+    /// Takes note that a source was made or changed here, and is as given now: the next request meets it so, also if the store is slow to say it again.
     pub fn changed(&self, source: &Source) {
         let opened = OpenSource::open(source.clone(), &*self.vault);
         let is_named = self.default_organization.get() == Some(&source.organization);
@@ -112,29 +112,29 @@ impl Sources {
         }
     }
 
-    /// Heeds that a source was deleted here: no request meets it any more, whatever the store does.
+    /// Takes note that a source was deleted here: no request meets it any more, whatever the store does.
     pub fn deleted(&self, id: SourceId) {
         let mut known = self.known();
         known.forget(|source| source.id == id);
         known.note_absence(&Key::Id(id), self.clock.uptime());
     }
 
-    /// Heeds that a source was made, changed or deleted, here or elsewhere.
+    /// Takes note that a source was made, changed or deleted, here or elsewhere.
     pub fn forget(&self, id: SourceId) {
         self.known().forget(|source| source.id == id);
     }
 
-    /// Heeds that an application was deleted, and its sources with it.
+    /// Takes note that an application was deleted, and its sources with it.
     pub fn forget_application(&self, id: ApplicationId) {
         self.known().forget(|source| source.application == id);
     }
 
-    /// Heeds that an organization was deleted, and its sources with it.
+    /// Takes note that an organization was deleted, and its sources with it.
     pub fn forget_organization(&self, id: OrganizationId) {
         self.known().forget(|source| source.organization == id);
     }
 
-    /// Heeds that any source may have changed.
+    /// Takes note that any source may have changed.
     pub fn forget_all(&self) {
         self.known().forget(|_| true);
     }

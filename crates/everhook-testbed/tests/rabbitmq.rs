@@ -171,7 +171,7 @@ async fn wire_to(port: u16) -> (u16, Arc<AtomicBool>) {
 }
 
 #[tokio::test]
-async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_and_the_others_go_on() {
+async fn a_message_that_can_never_be_published_goes_to_the_dead_letter_exchange_and_the_others_continue() {
     let Some(broker) = Broker::connect().await else { return };
     let (dead, sink) = (broker.queue("dead", &[]).await, broker.queue("out", &[]).await);
     let text = |text: &str| AMQPValue::LongString(text.into());

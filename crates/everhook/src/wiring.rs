@@ -431,7 +431,7 @@ async fn write_call_records(line: Arc<Line>) {
             if let Err(error) = alert::publish_now(&line, report.organization, "call.fallback", &report.data).await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "cannot publish `call.fallback`; the uses that it counts are in no event"
+                    "cannot publish `call.fallback`; the fallback answers that it would have reported are not reported again"
                 );
             }
         }
@@ -453,7 +453,7 @@ async fn clean_up(store: Store, line: Arc<Line>) {
         if let Err(error) = line.calls.trim_answers().await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "cannot remove answers of calls beyond their number; they are looked at again"
+                "cannot remove cached answers of calls that exceed the limit; it is tried again"
             );
         }
         if !line.held_lease.does(Duty::ForgetKeys) {

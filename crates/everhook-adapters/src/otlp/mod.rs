@@ -194,7 +194,9 @@ impl Sending {
                 self.counts.dropped.add(count);
                 if self.outage.failed(now).is_some() {
                     let to = self.settings.target.requested();
-                    tracing::warn!("cannot send spans to {to}: {why}; they are dropped, and everything else goes on");
+                    tracing::warn!(
+                        "cannot send spans to {to}: {why}; spans are dropped until the collector accepts them. Deliveries are not affected"
+                    );
                 }
             }
         }

@@ -42,7 +42,7 @@ impl BreakerVotes for PostgresStore {
         Ok(row.as_ref().map(of_row).transpose()?.unwrap_or_default())
     }
 
-    async fn tell_breaker(&self, application: ApplicationId, lane_id: LaneId) -> Result<(), StoreError> {
+    async fn report_breaker(&self, application: ApplicationId, lane_id: LaneId) -> Result<(), StoreError> {
         let mut connection = self.pools.line().await?;
         let tx = Tx::begin(&mut connection).await?;
         tx.note_change(Change::Endpoint(application, lane_id.endpoint())).await?;

@@ -159,10 +159,10 @@ async fn record_groups(recording: Arc<Recording>, mut waiting: Gathering) {
     }
 }
 
-/// Records a group. Whoever waited for one that panicked hears that it was not answered; the next group is another one.
+/// Records a group. If it panics, those who wait for it get an error; later groups are not affected.
 pub(super) async fn record_safely(recording: &Recording, group: Vec<Waiting>, waits: Waits) -> Vec<Waiting> {
     AssertUnwindSafe(record_group(recording, group, waits)).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("panic while recording a group of events");
+        tracing::error!("panic while recording a group of events: their publishers get an error, and later groups are recorded. This is a defect of Everhook: report it with the panic's message");
         Vec::new()
     })
 }

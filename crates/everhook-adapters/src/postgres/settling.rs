@@ -149,7 +149,7 @@ impl Settling<'_> {
         let mut alerts = Vec::new();
         for (settlement, lane) in self.with_lanes() {
             if !moved.contains_key(&settlement.delivery.key()) {
-                alerts.extend(self.heed_gone(tx, settlement, lane).await?);
+                alerts.extend(self.apply_gone(tx, settlement, lane).await?);
                 continue;
             }
             let facts = AlertFacts {
@@ -165,7 +165,7 @@ impl Settling<'_> {
     }
 
     /// An endpoint that says it is gone means it, also if the event of that request was erased meanwhile. Says what is told about that.
-    async fn heed_gone<'a>(&self, tx: &Tx<'_>, settlement: &'a Settlement, lane: i64) -> Outcome<Vec<&'a Alert>> {
+    async fn apply_gone<'a>(&self, tx: &Tx<'_>, settlement: &'a Settlement, lane: i64) -> Outcome<Vec<&'a Alert>> {
         if settlement.disables.is_none() {
             return Ok(Vec::new());
         }

@@ -1,4 +1,4 @@
-//! One connection to a broker. The destination and the source open them; a link that ended is replaced, never mended.
+//! One connection to a broker. The destination and the source open them; a link that ended is replaced, never repaired.
 
 use std::{fmt, io, pin::pin, time::Duration};
 

@@ -58,7 +58,7 @@ impl Once {
         (Self(Mutex::new(Some(guarded.compat()))), CloseOnDrop { _wanted: ended.drop_guard(), lost })
     }
 
-    /// The socket. There is no second one: a link that ended is replaced, not mended.
+    /// The socket. There is no second one: a link that ended is replaced, not repaired.
     pub(super) fn take(&self) -> lapin::Result<AsyncTcpStream<Socket>> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(AsyncTcpStream::Plain(socket.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?))

@@ -109,7 +109,7 @@ impl Link {
     /// Finds out how things stand: asks, or connects anew.
     pub(super) async fn try_now(&self) {
         if self.connection().is_some() {
-            // A failure was heeded already.
+            // A failure was handled already.
             let _ = self.ask(ping).await;
         } else {
             match self.connect().await {

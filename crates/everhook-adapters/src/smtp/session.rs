@@ -83,7 +83,7 @@ impl Session {
 
     /// Transfers one mail. After anything but [`Outcome::Taken`], the session is at an unknown point and must not be used again.
     pub(super) async fn send(&mut self, mail: &Composed) -> Outcome {
-        // A server that does not take our sender is the operator's to mend, and may take it later.
+        // A server that does not take our sender is for the operator to correct, and may take it later.
         match self.connection.command(Mail::new(Some(mail.from.clone()), vec![])).await {
             Ok(_) => {}
             Err(error) if self.is_reused && is_closed(&error) => return Outcome::WasClosed,

@@ -65,7 +65,9 @@ impl Drop for Checkpointer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the checkpoint thread of the store panicked");
+            tracing::error!(
+                "the checkpoint thread of the store ended with a panic, found at shutdown; the write-ahead log was not shortened since, and no data is lost. This is a defect of Everhook: report it with the panic's message"
+            );
         }
     }
 }

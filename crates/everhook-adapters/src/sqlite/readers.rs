@@ -132,7 +132,9 @@ impl Drop for Readers {
         self.shared.arrival.notify_all();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a reader thread of the store panicked");
+                tracing::error!(
+                    "a reader thread of the store ended with a panic, found at shutdown; no data is lost. This is a defect of Everhook: report it with the panic's message"
+                );
             }
         }
     }
@@ -215,9 +217,11 @@ fn serve(read: Read, connection: &mut Option<Connection>, database: &Path) {
         Some(open) => Ok(open),
         None => open(database),
     };
-    // A read that panics answers by dropping its caller's channel; the reader goes on, on the same connection: reads leave nothing behind.
+    // A read that panics answers by dropping its caller's channel; the reader continues on the same connection: reads leave nothing behind.
     if catch_unwind(AssertUnwindSafe(|| read(opened.as_ref()))).is_err() {
-        tracing::error!("panic while reading from the store");
+        tracing::error!(
+            "panic while reading from the store: the request that asked fails, and the store continues. This is a defect of Everhook: report it with the panic's message"
+        );
     }
     *connection = opened.ok();
 }

@@ -42,7 +42,7 @@ pub(super) fn settle_all(tx: &mut Tx<'_>, settlements: &[Settlement]) -> Outcome
 /// Writes one settlement, or nothing if the delivery had moved on.
 fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
     if !move_on(tx, settlement)? {
-        heed_gone(tx, settlement)?;
+        apply_gone(tx, settlement)?;
         return Ok(Settled::Stale);
     }
     insert_attempt(tx, settlement.delivery, &settlement.attempt)?;
@@ -67,7 +67,7 @@ fn settle(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<Settled> {
 }
 
 /// An endpoint that says it is gone means it, also if the event of that request was erased meanwhile.
-fn heed_gone(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<()> {
+fn apply_gone(tx: &mut Tx<'_>, settlement: &Settlement) -> Outcome<()> {
     let Some(disabling) = &settlement.disables else { return Ok(()) };
     let is_erased = tx.prepare(IS_ERASED)?.query_row([settlement.delivery.key()], |row| row.get(0))?;
     if is_erased && disable(tx, settlement, disabling)? {

@@ -148,7 +148,9 @@ impl Drop for WriterThread {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the writer thread of the store panicked");
+            tracing::error!(
+                "the writer thread of the store ended with a panic, found at shutdown; what it had not committed was not acknowledged. This is a defect of Everhook: report it with the panic's message"
+            );
         }
     }
 }

@@ -66,7 +66,7 @@ async fn endpoints_are_listed_by_every_filter() {
 }
 
 #[tokio::test]
-async fn a_page_compares_no_more_endpoints_than_it_may_and_its_cursor_goes_on() {
+async fn a_page_compares_no_more_endpoints_than_it_may_and_its_cursor_continues() {
     let given = Given::new().await;
     let mut few = vec![];
     for number in 0..7 {

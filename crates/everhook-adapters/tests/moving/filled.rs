@@ -1,12 +1,16 @@
-//! A data folder with something of everything: what was published and what became of it, and in [`directory`] whose it is.
+//! A data folder with something of everything: what was published and the results, in [`directory`] whose it is, and in [`lanes`] deliveries of destinations
+//! that are no endpoints.
 
 mod directory;
+mod lanes;
 
 use std::{fs, num::NonZeroU32, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, HealthConnectionId, OperationId, OrganizationId},
+    ids::{
+        ApiKeyId, ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, HealthConnectionId, LaneId, OperationId, OrganizationId,
+    },
     model::{
         Actor, AfterExpiry, ApiKeyHash, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, AutoReplay, BreakerConfig, CancelCause,
         Cut, DeadLetterSelection, DeathCause, ErasureSelection, Expiry, FailingRule, KeptBreaker, KeptStage, Operation, OperationKind,
@@ -45,6 +49,8 @@ pub struct Filled {
     /// Every endpoint, deleted ones too.
     pub endpoints: Vec<EndpointId>,
     pub api_key: ApiKeyHash,
+    /// The lanes of other destinations: a processor, a capability, callers of jobs, a channel.
+    pub lanes: Vec<LaneId>,
     /// An event that was published with a key of its own.
     pub keyed: NewEvent,
     /// The endpoint that wants strict order, and its deliveries in that order: the first waits.
@@ -60,6 +66,7 @@ impl Filled {
             organizations: vec![given.organization],
             applications: vec![given.application],
             endpoints: vec![given.endpoint],
+            lanes: Vec::new(),
             api_key: ApiKeyHash([9; 32]),
             keyed: given.event(&[given.endpoint]).await,
             ordered: (given.endpoint, Vec::new()),
@@ -76,6 +83,7 @@ impl Filled {
         filled.erase().await;
         filled.operate().await;
         filled.count().await;
+        filled.fill_other_lanes().await;
         filled
     }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_key_that_was_given_before_still_finds_its_event_and_sequence_numbers_go_on() {
+async fn a_key_that_was_given_before_still_finds_its_event_and_sequence_numbers_continue() {
     let filled = Filled::new().await;
     let mut last = filled.given.event(&[]).await;
     let sequence = filled.given.record(last.clone()).await;

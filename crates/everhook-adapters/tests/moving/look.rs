@@ -3,8 +3,8 @@
 use std::{fmt::Debug, time::Duration};
 
 use everhook_core::{
-    ids::{ApplicationId, ApprovalId, EndpointId, Ref, RevisionNumber, ScheduleVersion},
-    model::{CacheKey, CapabilityName, Cursor, PageRequest, Priority, ShardSet, health::Provider},
+    ids::{ApplicationId, ApprovalId, LaneId, Ref, RevisionNumber, ScheduleVersion},
+    model::{CacheKey, CapabilityName, Cursor, LaneKind, PageRequest, Priority, ShardSet, health::Provider},
     ports::{
         ApprovalFilter, AuditFilter, DeadLetterFilter, DeliveryFilter, DueDeadLetters, DueQueue, DueRequest, EndpointFilter, EventFilter,
         EventStore, History, Scan,
@@ -42,6 +42,13 @@ impl Told {
         pairs.map(|(ours, theirs)| (ours.0.clone(), ours.1.clone(), theirs.1.clone())).collect()
     }
 
+    /// Whether a delivery of this kind of lane in this stage was among the answers.
+    pub fn has_delivery(&self, kind: LaneKind, stage: &str) -> bool {
+        let of_kind = format!("kind: {kind:?},");
+        let in_stage = format!("stage: {stage}");
+        self.0.iter().any(|(question, answer)| question == "delivery" && answer.contains(&of_kind) && answer.contains(&in_stage))
+    }
+
     /// How many questions were answered with something.
     pub fn with_something(&self) -> usize {
         self.0.iter().filter(|(_, answer)| !matches!(answer.as_str(), "[]" | "None")).count()
@@ -55,8 +62,13 @@ pub async fn look(store: &dyn Store, filled: &Filled) -> Told {
     look_at_history(store, filled, &mut told).await;
     look_at_queues(store, filled, &mut told).await;
     look_at_operations(store, filled, &mut told).await;
-    look_at_statistics(store, &filled.endpoints, &mut told).await;
+    look_at_statistics(store, &lanes(filled), &mut told).await;
     told
+}
+
+/// The lanes of all destinations.
+fn lanes(filled: &Filled) -> Vec<LaneId> {
+    filled.endpoints.iter().map(|endpoint| LaneId::from(*endpoint)).chain(filled.lanes.iter().copied()).collect()
 }
 
 async fn look_at_directory(store: &dyn Store, filled: &Filled, told: &mut Told) {
@@ -134,14 +146,20 @@ async fn look_at_queues(store: &dyn Store, filled: &Filled, told: &mut Told) {
     let mut lanes = store.lanes(ShardSet::from_bits(u64::MAX)).await.unwrap();
     lanes.sort_by_key(|lane| (*lane.lane_id.as_uuid(), lane.priority));
     told.note("lanes", lanes);
-    for endpoint in &filled.endpoints {
+    for lane_id in self::lanes(filled) {
         for priority in Priority::ALL {
-            let queues =
-                vec![DueQueue { lane_id: (*endpoint).into(), priority, due_from: Timestamp::EPOCH, limit: 100, known: Default::default() }];
+            let queues = vec![DueQueue { lane_id, priority, due_from: Timestamp::EPOCH, limit: 100, known: Default::default() }];
             let request = DueRequest { queues, due_by: after(10_000), event_bytes_max: 1_000 };
             told.note("due", store.due(request).await.unwrap());
         }
+        told.note("backlog", store.waiting_backlog(lane_id, 100).await.unwrap());
+        let of_lane = DeliveryFilter { endpoint: Some(lane_id.endpoint()), ..DeliveryFilter::default() };
+        told.note("deliveries of lane", store.deliveries(filled.given.organization, of_lane, ALL).await.unwrap());
     }
+    told.note("next parking that ends", store.next_look().await.unwrap());
+    told.note("lanes of removed processors", store.orphaned_lanes(100).await.unwrap());
+    told.note("queues in numbers", store.queue_measurements(after(700), 1_000).await.unwrap());
+    told.note("dead letters by organization", store.dead_letters_by_organization(100).await.unwrap());
     told.note("alerts", store.pending(100).await.unwrap());
     told.note("alert rules", store.alert_rules_after(None, 100).await.unwrap());
     told.note("open alerts", store.open_alerts(None, 100).await.unwrap());
@@ -165,11 +183,11 @@ async fn look_at_operations(store: &dyn Store, filled: &Filled, told: &mut Told)
     told.note("events to select", store.scan_events(organization, filled.given.application, span, scan).await.unwrap());
 }
 
-async fn look_at_statistics(store: &dyn Store, endpoints: &[EndpointId], told: &mut Told) {
+async fn look_at_statistics(store: &dyn Store, lanes: &[LaneId], told: &mut Told) {
     told.note("breakers", store.breakers().await.unwrap());
-    for endpoint in endpoints {
-        told.note("open periods", store.open_periods((*endpoint).into(), Timestamp::EPOCH, 10).await.unwrap());
-        told.note("statistics", store.attempt_statistics((*endpoint).into(), NOW, after(10_000)).await.unwrap());
+    for lane_id in lanes {
+        told.note("open periods", store.open_periods(*lane_id, Timestamp::EPOCH, 10).await.unwrap());
+        told.note("statistics", store.attempt_statistics(*lane_id, NOW, after(10_000)).await.unwrap());
     }
-    told.note("activities", store.activities(endpoints.iter().map(|endpoint| (*endpoint).into()).collect()).await.unwrap());
+    told.note("activities", store.activities(lanes.to_vec()).await.unwrap());
 }

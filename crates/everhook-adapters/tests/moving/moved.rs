@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use everhook_adapters::{moving, postgres::OpenError};
+use everhook_core::model::LaneKind;
 
 use crate::{
     database::Database,
@@ -14,6 +15,11 @@ async fn whatever_the_folder_answered_the_database_answers_too() {
     let mut filled = Filled::new().await;
     filled.given = filled.given.reopened().await;
     let before = look(&*filled.given.store, &filled).await;
+    for kind in LaneKind::ALL {
+        for stage in ["Waiting", "Parked", "Delivered", "Dead"] {
+            assert!(before.has_delivery(kind, stage), "there is no delivery of {kind:?} that is {stage}");
+        }
+    }
     assert!(before.with_something() > 150, "{}", before.with_something());
     let (database, copy) = (Database::create().await, filled.copy());
     database.take_in(copy.path()).await.unwrap();

@@ -52,7 +52,7 @@ async fn the_other_nodes_are_told_to_look_again() {
     let (store, other) = (given.backing.node().await, given.backing.node().await);
     let seen = other.newest().await.unwrap();
     let (application, lane) = (ApplicationId::from_uuid(id()), LaneId::from_uuid(id()));
-    store.tell_breaker(application, lane).await.unwrap();
+    store.report_breaker(application, lane).await.unwrap();
     let changed = other.changes(seen).await.unwrap();
     assert!(changed.changes.contains(&Change::Endpoint(application, lane.endpoint())), "{changed:?}");
 }

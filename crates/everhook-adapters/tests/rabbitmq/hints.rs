@@ -356,7 +356,7 @@ async fn a_node_that_stops_takes_its_queues_with_it() {
 }
 
 #[tokio::test]
-async fn messages_that_are_not_hints_are_dropped_and_hints_go_on() {
+async fn messages_that_are_not_hints_are_dropped_and_hints_continue() {
     let Some(broker) = Broker::connect().await else { return };
     let cluster = Cluster::new(&broker);
     let (from, to) = (cluster.connected(&[]).await, cluster.connected(&[1]).await);

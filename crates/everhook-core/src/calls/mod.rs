@@ -165,18 +165,18 @@ impl Calls {
         };
         let Some(app) = self.reading.read(id, open).await? else { return Ok(None) };
         for capability in app.capabilities.values() {
-            self.heed_breaker(capability).await;
+            self.apply_breaker(capability).await;
         }
         self.known.keep(&app, application.uid.as_ref(), moment);
         Ok(Some(app))
     }
 
-    /// Heeds that an application, its manifest or its secrets were changed, or one of its breakers by hand.
+    /// Takes note that an application, its manifest or its secrets were changed, or one of its breakers by hand.
     pub fn forget(&self, application: ApplicationId) {
         self.known.forget(Changed::Application(application));
     }
 
-    /// Heeds that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
+    /// Takes note that somebody changed the breaker of a lane by hand, if it is one of a capability that this node has called.
     pub fn breaker_changed(&self, application: ApplicationId, lane_id: LaneId) {
         if self.gates.find(lane_id).is_some() {
             self.forget(application);
@@ -193,12 +193,12 @@ impl Calls {
         self.gates.find(lane_id).map(|gate| gate.facts(self.clock.now()))
     }
 
-    /// Heeds that an organization was deleted.
+    /// Takes note that an organization was deleted.
     pub fn forget_organization(&self, organization: OrganizationId) {
         self.known.forget(Changed::Organization(organization));
     }
 
-    /// Heeds that anything may have changed.
+    /// Takes note that anything may have changed.
     pub fn forget_all(&self) {
         self.known.forget(Changed::Everything);
     }
@@ -214,7 +214,7 @@ impl Calls {
         self.gates.make(capability.lane_id, &capability.gate_settings, kept.as_ref(), self.clock.now())
     }
 
-    /// Heeds that an app fails its health checks since an instant: its breakers open here, so that the next callers need not wait for it. Those of
+    /// Takes note that an app fails its health checks since an instant: its breakers open here, so that the next callers need not wait for it. Those of
     /// capabilities that have answered since then stay as they are. Calls probe it as they do after every failure.
     ///
     /// # Errors
@@ -237,11 +237,11 @@ impl Calls {
     }
 
     /// Takes over what a person did to the breaker of a capability on another node, or what a quorum of nodes found out, if this node has a gate for it.
-    async fn heed_breaker(&self, capability: &OpenCapability) {
+    async fn apply_breaker(&self, capability: &OpenCapability) {
         let Some(gate) = self.gates.find(capability.lane_id) else { return };
         if let Ok(Some(row)) = self.breakers.breaker(capability.lane_id).await {
-            gate.heed(&row, self.clock.now());
-            self.heed_votes(capability, &gate, &row).await;
+            gate.apply_kept_breaker(&row, self.clock.now());
+            self.apply_votes(capability, &gate, &row).await;
         }
     }
 

@@ -96,7 +96,7 @@ impl Calls {
         self.quorum.votes.vote(vote).await?;
         if opens_for_all(&self.count_votes(capability, vote.at).await?) {
             tracing::debug!(lane.id = %capability.lane_id, "the circuit breaker of a capability opens on all nodes");
-            self.quorum.votes.tell_breaker(capability.application, capability.lane_id).await?;
+            self.quorum.votes.report_breaker(capability.application, capability.lane_id).await?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Calls {
     }
 
     /// Opens the breaker of this node if that of a capability is open elsewhere, and enough nodes agree.
-    pub(super) async fn heed_votes(&self, capability: &OpenCapability, gate: &CapabilityGate, row: &BreakerRow) {
+    pub(super) async fn apply_votes(&self, capability: &OpenCapability, gate: &CapabilityGate, row: &BreakerRow) {
         let now = self.clock.now();
         if !self.quorum.is_shared || !gate.may_open_for(row, now) {
             return;

@@ -207,7 +207,7 @@ impl CapabilityGate {
     /// Whether calls may go to the canary.
     pub fn may_try_canary(&self) -> bool {
         let state = self.state();
-        state.settings.canary_version.is_some() && state.canary.goes_on()
+        state.settings.canary_version.is_some() && state.canary.is_running()
     }
 
     /// Counts how a request went, beside the other version of the app. Says why, if the canary is to be withdrawn now.
@@ -293,9 +293,9 @@ impl CapabilityGate {
         state.revision = state.revision.max(revision);
     }
 
-    /// Heeds what a person did on another node: forced it, or closed it. What one other node has found out itself stays its own: an app that it cannot reach may
+    /// Applies what a person did on another node: forced it, or closed it. What one other node has found out itself stays its own: an app that it cannot reach may
     /// be there for this one.
-    pub fn heed(&self, row: &BreakerRow, now: Timestamp) {
+    pub fn apply_kept_breaker(&self, row: &BreakerRow, now: Timestamp) {
         let mut state = self.state();
         let by_person = matches!(row.kept.stage, KeptStage::ForcedOpen { .. } | KeptStage::ForcedClosed { .. } | KeptStage::Closed);
         if row.revision > state.revision && by_person {

@@ -31,11 +31,11 @@ pub(crate) async fn run(line: Arc<Line>) {
         let next = match AssertUnwindSafe(round(&line, is_rung)).catch_unwind().await {
             Ok(Ok(next)) => next,
             Ok(Err(error)) => {
-                line.log_delay("going on with approvals", &error);
+                line.log_delay("processing decided and expired approvals", &error);
                 line.ports.clock.now() + RETRY_DELAY
             }
             Err(_) => {
-                tracing::error!("panic while going on with approvals; it is tried again");
+                tracing::error!("panic while processing decided and expired approvals; it is tried again");
                 line.ports.clock.now() + RETRY_DELAY
             }
         };

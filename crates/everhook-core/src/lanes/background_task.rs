@@ -57,7 +57,7 @@ pub(super) enum BackgroundTask {
     PublishAlerts,
 }
 
-/// What came of it. A failure of the store or a panic is an answer too: the owner decides when to try again.
+/// Its result. A failure of the store or a panic is an answer too: the owner decides when to try again.
 pub(super) enum Done {
     Looked(Vec<(QueueKey, Option<DueRead>)>),
     Surveyed(ShardSet, Option<Vec<(LaneHead, LaneState)>>),
@@ -192,17 +192,17 @@ async fn survey(line: &Line, shards: ShardSet) -> Result<Vec<(LaneHead, LaneStat
         match inspect_own(line, head.application, head.lane_id).await {
             Ok(state) => surveyed.push((head, state)),
             // One application that cannot be read must not keep the others from being looked at.
-            Err(error @ StoreError::Unavailable(_)) => line.log_delay("reading an endpoint with waiting deliveries", &error),
+            Err(error @ StoreError::Unavailable(_)) => line.log_delay("reading the destination of waiting deliveries", &error),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(error, endpoint.id = %head.lane_id, "cannot read an endpoint; its deliveries wait");
+                tracing::error!(error, lane.id = %head.lane_id, "cannot read the destination of a lane; its deliveries wait until it can be read. Check the row of this id in the database");
             }
         }
     }
     Ok(surveyed)
 }
 
-/// How breakers stand. `None`, a little later, if they cannot be read: it is asked for again.
+/// The state of all breakers. `None`, a little later, if they cannot be read: the caller asks again.
 async fn learn(line: &Line, shards: ShardSet) -> Option<BreakersLoaded> {
     match line.ports.breakers.breakers().await {
         Ok(rows) => Some(BreakersLoaded { rows, windows: line.ports.breaker_windows.windows(shards).await }),
@@ -227,7 +227,7 @@ async fn free_heads(line: &Line) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes how breakers stand, with the alerts to their owners.
+/// Writes the state of breakers, with the alerts to their owners.
 pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) -> Result<Vec<BreakerKept>, StoreError> {
     for change in &mut changes {
         if let Some(transition) = change.transition {
@@ -236,7 +236,7 @@ pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) 
                 // Trying again would not heal that, and would hold up everybody else's.
                 Err(error @ StoreError::Corrupt(_)) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, endpoint.id = %change.lane_id, "cannot publish an operational event about a circuit breaker: its endpoint cannot be read");
+                    tracing::error!(error, lane.id = %change.lane_id, "cannot read the destination of a lane; its circuit breaker is saved, but no operational event about it is published. Check the row of this id in the database");
                     Vec::new()
                 }
                 Err(error) => return Err(error),
@@ -334,7 +334,7 @@ impl BackgroundTask {
             Self::KeepBreakers(_) => "writing circuit-breaker state",
             Self::EndDrain(..) => "ending a drain",
             Self::AddTallies(_) => "writing statistics",
-            Self::PublishAlerts => "telling alerts",
+            Self::PublishAlerts => "publishing operational events",
         }
     }
 

@@ -455,7 +455,7 @@ fn open<'a>(
         lane.pace = paces.take(policy.lane_id);
         if let Some(window) = breakers.take_window(policy.lane_id) {
             let changed_at = breakers.kept(policy.lane_id).map(|kept| kept.since);
-            lane.gate.go_on(&window, changed_at);
+            lane.gate.resume_window(&window, changed_at);
         }
         lane
     })

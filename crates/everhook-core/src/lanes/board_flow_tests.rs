@@ -83,7 +83,7 @@ fn an_endpoint_that_fails_is_left_alone_and_then_tried_with_few() {
 }
 
 #[test]
-fn a_person_who_was_faster_is_heeded_once_although_ours_is_not_written() {
+fn a_person_who_was_faster_is_applied_once_although_ours_is_not_written() {
     // Given an opening that could not be written yet, and a person who closed the breaker meanwhile.
     let mut board = tripped();
     let ours = board.breakers.take_unwritten();

@@ -288,7 +288,7 @@ fn one_that_was_handed_back_is_looked_for_where_the_store_shows_it_and_not_befor
 }
 
 #[test]
-fn a_survey_is_heeded_while_a_read_is_under_way_that_began_behind_what_it_found() {
+fn a_survey_is_applied_while_a_read_is_under_way_that_began_behind_what_it_found() {
     let mut board = Board::new(10);
     board.expect(&policy_now(), waiting(NOW), NOW);
     assert_eq!(next_look(&mut board, NOW), [(KEY, NOW)]);

@@ -237,7 +237,7 @@ fn reads_of_one_organization_wait_for_one_of_another_and_not_for_all() {
 }
 
 #[test]
-fn alarms_that_ring_all_at_once_are_heeded_some_at_a_time() {
+fn alarms_that_ring_all_at_once_are_applied_some_at_a_time() {
     let mut board = Board::new(SLOTS);
     let later = NOW + Duration::from_secs(1);
     for n in 0..2_500 {

@@ -83,8 +83,8 @@ impl Gate {
     }
 
     /// The breaker goes on with what the lane's former owner has counted.
-    pub(super) fn go_on(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
-        self.breaker.go_on(window, not_before);
+    pub(super) fn resume_window(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
+        self.breaker.resume_window(window, not_before);
     }
 
     /// The breaker, to be looked at.

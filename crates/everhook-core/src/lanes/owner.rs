@@ -92,7 +92,7 @@ struct Sweeping {
     reopened: bool,
 }
 
-/// What a survey found, as far as it was not heeded yet.
+/// What a survey found, as far as it was not applied yet.
 struct Surveyed {
     shards: ShardSet,
     heads: std::vec::IntoIter<(LaneHead, LaneState)>,
@@ -111,7 +111,7 @@ pub(crate) struct Owner<'a> {
     survey_at: Timestamp,
     /// Whether another survey follows the one that is under way at once.
     survey_again: bool,
-    /// What a survey found and was not heeded yet.
+    /// What a survey found and was not applied yet.
     surveyed: Option<Surveyed>,
     alerts_at: Option<Timestamp>,
     /// Endpoints that were changed and could not be looked at.

@@ -1,7 +1,7 @@
 //! Step 5: an end that a person should know of becomes an event of the organization's `operational` application, and goes back to step 1.
 //!
 //! The alert is recorded in the write that settles, and published afterwards: a crash in between publishes it later, never twice, because its id is the
-//! idempotency key of the event that tells it.
+//! idempotency key of its event.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -245,7 +245,7 @@ fn new_alert(line: &Line, endpoint: &Endpoint, event_type: &str, data: &serde_js
     }
 }
 
-/// Tells an organization at once of something that no write records, such as a queue that cannot be consumed. A crash meanwhile loses it.
+/// Notifies an organization at once of something that no write records, such as a queue that cannot be consumed. A crash meanwhile loses it.
 ///
 /// # Errors
 /// [`PublishError`] if it could not be published.
@@ -265,7 +265,7 @@ pub async fn publish_now(
     publish_own(line, vec![publication]).await.pop().expect("one publication has one answer").map(|_| ())
 }
 
-/// Tells every alert that waits.
+/// Publishes every alert that waits.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be reached; what was not published yet still waits.
@@ -275,18 +275,18 @@ pub async fn publish_pending(line: &Line) -> Result<(), StoreError> {
         if pending.is_empty() {
             return Ok(());
         }
-        let PublishedAlerts { over, failure } = tell(line, pending).await;
+        let PublishedAlerts { over, failure } = publish(line, pending).await;
         if !over.is_empty() {
             line.ports.outbox.done(over).await?;
         }
-        // Going on would read the same alerts again at once.
+        // Continuing would read the same alerts again at once.
         if let Some(error) = failure {
             return Err(error);
         }
     }
 }
 
-/// What came of telling some alerts.
+/// The result of publishing some alerts.
 #[derive(Default)]
 struct PublishedAlerts {
     /// Those that need not be published again: they were, or cannot be.
@@ -295,8 +295,8 @@ struct PublishedAlerts {
     failure: Option<StoreError>,
 }
 
-async fn tell(line: &Line, pending: Vec<Alert>) -> PublishedAlerts {
-    let mut telling = PublishedAlerts::default();
+async fn publish(line: &Line, pending: Vec<Alert>) -> PublishedAlerts {
+    let mut published = PublishedAlerts::default();
     let mut ids = Vec::with_capacity(pending.len());
     let mut publications = Vec::with_capacity(pending.len());
     for alert in pending {
@@ -306,13 +306,13 @@ async fn tell(line: &Line, pending: Vec<Alert>) -> PublishedAlerts {
                 ids.push(id);
                 publications.push(publication);
             }
-            Ok(None) => telling.note(id, Err(PublishError::NoSuchApplication)),
-            Err(error) => telling.note(id, Err(error.into())),
+            Ok(None) => published.note(id, Err(PublishError::NoSuchApplication)),
+            Err(error) => published.note(id, Err(error.into())),
         }
     }
     let answers = publish_own(line, publications).await;
-    ids.into_iter().zip(answers).for_each(|(id, answer)| telling.note(id, answer.map(|_| ())));
-    telling
+    ids.into_iter().zip(answers).for_each(|(id, answer)| published.note(id, answer.map(|_| ())));
+    published
 }
 
 impl PublishedAlerts {

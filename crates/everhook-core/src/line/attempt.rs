@@ -1,6 +1,6 @@
 //! Step 3: the request is sent. No transaction is open here, and nothing is written.
 //!
-//! The destination is looked at again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
+//! The destination is checked again just before the request, because it may have been disabled or paused while the delivery waited for its turn, and so
 //! is the lease: another node may send for its lane by now, or another pool.
 
 use std::{sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long an attempt at a mail may take: mail servers look at a mail before they take it.
+/// How long an attempt at a mail may take: mail servers scan a mail before they accept it.
 const MAIL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What came of a flight's turn.
@@ -38,7 +38,7 @@ pub enum Attempted {
     Sent {
         /// What it was made with; settling needs it again.
         with: AttemptContext,
-        /// What came of it.
+        /// Its result.
         report: Report,
         /// When it was begun.
         executed_at: Timestamp,
@@ -148,7 +148,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
             line.ports.transport.send(outgoing).await
         }
         // On the heap, because it is rare: every attempt carries the room for it.
-        Destination::Channel(to) => Box::pin(tell(line, flight, to, &event, &with.schedule)).await?,
+        Destination::Channel(to) => Box::pin(notify(line, flight, to, &event, &with.schedule)).await?,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
         Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
         Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event)).await?,
@@ -178,8 +178,8 @@ fn labels(line: &Line, flight: &InFlight, with: &AttemptContext, event_type: Opt
     }
 }
 
-/// Tells people: by e-mail, or through the service that they set up.
-async fn tell(
+/// Sends a notification: by e-mail, or through the service that the organization set up.
+async fn notify(
     line: &Line,
     flight: &InFlight,
     to: &ChannelDestination,
@@ -198,7 +198,7 @@ async fn tell(
     }
 }
 
-/// The destination as it stands now, and the schedule as it stood; `None` if the destination is gone.
+/// The destination as it is now, and the schedule version of the delivery; `None` if the destination is gone.
 pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<AttemptContext>, StoreError> {
     let view = line.catalog.application(flight.application).await?;
     let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };

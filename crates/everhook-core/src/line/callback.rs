@@ -1,7 +1,7 @@
-//! Part of step 3: tells the caller of a job how it ended, at the URL that the call named; and the caller of a call that a person has ended.
+//! Part of step 3: notifies the caller of a job of its end, at the URL that the call named; and the caller of a call that a person has ended.
 //!
 //! The job's event has a second delivery, made in the same write as the first, so that what was promised with the 202 is on disk. Its attempts look how the
-//! job stands. Until it has ended they park the delivery; whoever settles the end releases it, and should that be lost, it looks again by itself.
+//! job's state. Until it has ended they park the delivery; the settlement of the end releases it, and should that be lost, the parking ends by time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,11 +56,11 @@ fn awaited_end(job: EventId) -> WaitsFor {
     WaitsFor::parse(&format!("job_end:{job}")).expect("it is short and has no control characters")
 }
 
-/// Lets those go on who wait for the end of jobs. Called behind the write that ended them. If it fails, they look again by themselves.
+/// Releases the deliveries that wait for the end of jobs. Called behind the write that ended them. If it fails, they look again by themselves.
 pub(crate) async fn announce(line: Arc<Line>, ended: Vec<EndedJob>) {
     for EndedJob { organization, job } in ended {
         if let Err(error) = release(&line, organization, job).await {
-            line.log_delay("telling the caller of a job that it has ended", &error);
+            line.log_delay("notifying the caller of a job that it has ended", &error);
         }
     }
 }
@@ -76,7 +76,7 @@ async fn release(line: &Line, organization: OrganizationId, job: EventId) -> Res
     Ok(())
 }
 
-/// Tells the caller, if the job has ended. A message about an approval is an event of its own, and holds the body.
+/// Notifies the caller, if the job has ended. A message about an approval is an event of its own, and holds the body.
 ///
 /// # Errors
 /// [`StoreError`] if the store failed: that is no attempt.
@@ -84,7 +84,7 @@ pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestinat
     let organization = to.lane.organization;
     if event.event_type.as_str() == APPROVAL_EVENT_TYPE {
         let Some(ApprovalMessage { callback_url, body }) = ApprovalMessage::read(&event.data) else {
-            return Ok(refused("the event does not tell of a decision"));
+            return Ok(refused("the event is not about a decision"));
         };
         let Some(target) = target_of(&callback_url) else { return Ok(refused("the call has no `callback_url`")) };
         return send(line, flight, to, event, target, body).await;
@@ -144,7 +144,7 @@ fn body_of(job: &Job, document: &JobDocument) -> Bytes {
     report.write()
 }
 
-/// Those of a webhook, so that receivers verify both alike. The job is the message: whoever is notified twice knows by its id.
+/// Those of a webhook, so that receivers verify both alike. The job is the message: a caller that is notified twice recognizes it by its id.
 fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Timestamp) -> Vec<(OutgoingHeader, Bytes)> {
     let signable = Signable { event: event.id, at: now, body, style: SignatureStyle::Hex };
     let signatures = signing::sign(keys, &signable);
@@ -160,7 +160,7 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
         ("webhook-id", Some(id)),
         ("webhook-timestamp", Some(now.as_secs().to_string())),
         ("webhook-signature", Some(signatures.webhook_signature)),
-        ("x-webhook-event", Some(told_type(event).to_owned())),
+        ("x-webhook-event", Some(notified_type(event).to_owned())),
         ("x-webhook-delivery", Some(flight.due.delivery.to_string())),
         ("x-webhook-attempt", Some(attempt)),
         ("x-webhook-signature", Some(signatures.x_webhook_signature)),
@@ -171,7 +171,7 @@ fn headers(flight: &InFlight, event: &Event, keys: &Keys, body: &Bytes, now: Tim
 }
 
 /// A job has ended, or a person has decided about a call.
-fn told_type(event: &Event) -> &'static str {
+fn notified_type(event: &Event) -> &'static str {
     if event.event_type.as_str() == APPROVAL_EVENT_TYPE { APPROVAL_EVENT_TYPE } else { ENDED_EVENT_TYPE }
 }
 

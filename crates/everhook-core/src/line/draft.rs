@@ -15,7 +15,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The applications of a batch, each as it stood when its first event was matched. Matched by two configurations, later events could be accepted
+/// The applications of a batch, each in the version at which its first event was matched. Matched by two configurations, later events could be accepted
 /// where earlier ones must be matched again, and would overtake them.
 #[derive(Default)]
 pub(crate) struct Views(FxHashMap<ApplicationId, Arc<ApplicationView>>);

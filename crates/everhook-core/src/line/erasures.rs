@@ -27,7 +27,7 @@ use crate::{
 /// most, so that this is a few megabytes.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
-/// The events that were erased in the last minute. Costs one look at a flag while there are none.
+/// The events that were erased in the last minute. Costs one read of a flag while there are none.
 #[derive(Default)]
 pub struct Erasures {
     is_any: AtomicBool,

@@ -1,4 +1,4 @@
-//! How a job stands: it follows from its deliveries and what its app said, and is kept nowhere. Asked by whoever shows it and by `callback`.
+//! The state of a job: it follows from its deliveries and what its app said, and is kept nowhere. Used where it is shown, and by `callback`.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many deliveries of a job are looked at, the newest: each retry by hand makes one.
+/// How many deliveries of a job are examined, the newest: each retry by hand makes one.
 pub(super) const DELIVERIES_LOOKED_AT: u32 = 50;
 
 /// A job, as people see it.
@@ -24,7 +24,7 @@ pub struct Job {
     pub capability: Option<String>,
     /// Names the call that it was; `None` in lists, and if its event was erased.
     pub request_id: Option<String>,
-    /// How it stands.
+    /// Its state.
     pub status: JobStatus,
     /// How many attempts were recorded.
     pub attempts: u32,
@@ -103,7 +103,7 @@ pub async fn of_event(
     }))
 }
 
-/// How a job stands: what the app said is what counts, and its delivery a moment later says the same.
+/// The state of a job: what the app said is what counts, and its delivery a moment later says the same.
 fn status(delivery: &Delivery, record: Option<&JobRecord>) -> JobStatus {
     let said = record.and_then(|record| record.answer.as_ref()).map(|answer| answer.outcome);
     match (said, &delivery.stage) {

@@ -83,7 +83,7 @@ pub struct Line {
     pub metrics: Arc<Metrics>,
     /// Who owns the lanes.
     pub wake_up: Arc<dyn WakeUp>,
-    /// How they stand.
+    /// Their state.
     pub lanes: Arc<dyn Lanes>,
     /// Who may publish where, also while the store is away.
     pub publishers: Publishers,
@@ -281,7 +281,7 @@ impl Line {
         }
     }
 
-    /// Logs that something did not work and is tried again, unless that was logged a moment ago or whoever keeps the lease logs it.
+    /// Logs that something did not work and is tried again, unless that was logged a moment ago or the keeper of the lease logs it.
     pub(crate) fn log_delay(&self, what: &'static str, error: &StoreError) {
         let words = error.in_words();
         if self.repeated_failures.failed(what, self.ports.clock.uptime()) {
@@ -296,7 +296,7 @@ impl Line {
         let mut shortage = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
         if shortage.failed(self.ports.clock.uptime()).is_some() {
             tracing::error!(
-                "this machine lacks what deliveries need ({error}); they wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
+                "this machine has run out of a resource that deliveries need ({error}); deliveries wait and are tried again every second. If open files have run out, raise their limit or lower `concurrency`"
             );
         }
     }

@@ -1,6 +1,6 @@
-//! The end of a parking: what deliveries waited for is there, or the time for that is over. They wait again, and go on at step 2.
+//! The end of a parking: what deliveries waited for is there, or the time for that is over. They wait again, and continue at step 2.
 //!
-//! Called by whoever brings what is waited for, and by the lanes' periodic look.
+//! Called by the code that provides what is waited for, and by the lanes' periodic query.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,7 +17,7 @@ use crate::{
 
 /// How many deliveries one write lets wait again.
 const UNPARKED_AT_ONCE: u32 = 500;
-/// How many such writes one look makes at most: the next look goes on.
+/// How many such writes one look makes at most: the next look continues.
 const ROUNDS_A_LOOK: u32 = 20;
 /// How long the store is not asked at the most, although nothing is due as far as this node knows: where nobody else parks or releases anything,
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);

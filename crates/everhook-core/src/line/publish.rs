@@ -363,7 +363,7 @@ async fn store_each(line: &Line, Admitted { places, events }: Admitted, answers:
     again
 }
 
-/// Matches events with their endpoints, one by one, until they make [`DELIVERIES_AT_ONCE`]. One that is refused is answered; the others go on.
+/// Matches events with their endpoints, one by one, until they make [`DELIVERIES_AT_ONCE`]. One that is refused is answered; the others continue.
 async fn admit_each(
     line: &Line,
     waiting: &mut VecDeque<Open>,

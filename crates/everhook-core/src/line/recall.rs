@@ -71,7 +71,7 @@ pub enum NotResendable {
     #[error("it is parked: it waits for something that has not come yet")]
     Parked,
     /// It ended while it was to be brought forward.
-    #[error("its last attempt has just ended: look at it again")]
+    #[error("its last attempt has just ended: read it again")]
     JustEnded,
 }
 
@@ -84,7 +84,7 @@ pub struct Recalled {
     pub skipped: Vec<(DeliveryId, NotResendable)>,
 }
 
-/// Makes a new delivery for a dead letter. Returns the dead letter as it stands now, and the new delivery's id.
+/// Makes a new delivery for a dead letter. Returns the dead letter as it is now, and the new delivery's id.
 ///
 /// # Errors
 /// [`RecallError`] says why there is nothing to bring back.
@@ -160,7 +160,7 @@ impl Recalled {
     }
 }
 
-/// All requests are of one application, so that one look at its configuration serves them all.
+/// All requests are of one application, so that its configuration is read once for all of them.
 async fn replay_deliveries(
     line: &Line,
     organization: OrganizationId,
@@ -206,7 +206,7 @@ async fn prepare(line: &Line, request: &RecallRequest, priority: Option<Priority
     Ok(Some((new_item(line, &view, &destination, of), destination.lane().clone())))
 }
 
-/// A destination of an application as it stands, if it gets events now.
+/// A destination of an application as it is now, if it gets events.
 pub(crate) async fn open_destination(line: &Line, application: ApplicationId, lane_id: LaneId) -> Result<Option<Destination>, StoreError> {
     let view = line.catalog.application(application).await?;
     Ok(view.as_ref().and_then(|view| open_in_view(view, lane_id)))
@@ -226,7 +226,7 @@ pub(crate) struct ItemOf {
     pub(crate) priority: Option<Priority>,
 }
 
-/// A delivery to be made, as the application and its endpoint stand now.
+/// A delivery to be made, by the current settings of the application and its endpoint.
 pub(crate) fn new_item(line: &Line, view: &ApplicationView, destination: &Destination, of: ItemOf) -> ReplayItem {
     ReplayItem {
         position: of.position,
@@ -250,7 +250,7 @@ async fn take_tokens(line: &Line, organization: OrganizationId, items: &[(Recall
 }
 
 /// Has deliveries made for which nobody waits, and hands over to their lanes those that wait. What could not be written, because the configuration
-/// changed or the operation ended meanwhile, was not made; whoever asked looks again.
+/// changed or the operation ended meanwhile, was not created; the caller checks again.
 pub(crate) async fn make(line: &Line, replay: Replay, lanes: Vec<Arc<LanePolicy>>) -> Result<(), StoreError> {
     match line.ports.deliveries.replay(replay).await? {
         Replayed::ConfigChanged(applications) => applications.into_iter().for_each(|application| line.catalog.forget(application)),

@@ -113,7 +113,7 @@ fn publication(push: &Push<'_>, pushed: &PushedItem, duplicate_of: Option<EventI
     }
 }
 
-/// A text of the provider's as part of a key of ours: what stands there means something within its source alone. Long and unprintable ones are hashed.
+/// A text of the provider's as part of a key of ours: its meaning is known within its source alone. Long and unprintable ones are hashed.
 fn bounded(source: &Source, text: &str, bytes_max: usize) -> String {
     let key = format!("{}:{text}", source.id);
     if key.len() <= bytes_max && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {

@@ -1,7 +1,7 @@
 //! The request that goes out: body, headers and signatures. Pure, and built again for each attempt: signatures carry the time of sending.
 //!
-//! It is also built again, long after, for those who ask what was sent. Everything in it therefore comes from rows that are kept: whoever adds
-//! a header that does not must find a place for it first, and whoever changes one has old attempts keep the old one, by their `user_agent`.
+//! It is also built again, long after, for those who ask what was sent. Everything in it therefore comes from rows that are kept: to add
+//! a header that does not, find a place for it first; if one changes, old attempts keep the old one, by their `user_agent`.
 
 use std::{
     borrow::Cow,

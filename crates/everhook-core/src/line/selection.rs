@@ -24,7 +24,7 @@ use crate::{
 /// The destinations that get an event.
 pub(crate) type Matches = Arc<[Destination]>;
 
-/// Finds the endpoints of its application that get an event, as they stand.
+/// Finds the endpoints of its application that get an event, by their current settings.
 ///
 /// # Errors
 /// [`NotEvaluated`] if their filters take too much. Everhook's own events always find them.
@@ -90,7 +90,7 @@ fn candidates(incoming: &IncomingEvent, view: &ApplicationView) -> Candidates {
     if incoming.event.is_duplicate() {
         return Candidates::Chosen(Arc::new([]));
     }
-    // Whoever processes what a source gets asks neither for types nor for labels.
+    // Processors of a source get all its events: they select neither types nor labels.
     let processor = incoming.event.received.as_ref().and_then(|received| view.processor(received.source));
     if let Some(endpoint) = incoming.only {
         return Candidates::Chosen(view.enabled(endpoint.into()).into_iter().chain(processor).chain(callback(incoming, view)).collect());

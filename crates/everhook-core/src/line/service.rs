@@ -71,7 +71,7 @@ pub(crate) async fn notify(
     send(line, to.lane.organization, to.channel.id, service, &event).await
 }
 
-/// The same, for whoever has no delivery: it was not published.
+/// The same without a delivery: the event was not published.
 pub(crate) async fn send(
     line: &Line,
     organization: OrganizationId,
@@ -206,7 +206,7 @@ fn is_taken(kind: ServiceKind, response: &Response) -> bool {
         // Slack, Mattermost and Discord answer `ok`, Rocket.Chat an object.
         ServiceKind::Slack => body == "ok" || says_success(body),
         ServiceKind::PagerDuty => response.status == 202,
-        // What stood before workflows answered 200 with the error of what is behind it.
+        // The service before workflows answered 200 with the error of what is behind it.
         ServiceKind::Teams => matches!(response.status, 200 | 202) && !body.to_ascii_lowercase().contains("failed"),
         ServiceKind::Webhook => true,
     }

@@ -73,7 +73,7 @@ pub fn settle(line: &Line, ended: &EndedAttempt<'_>, report: Report) -> Outcome 
     let EndedAttempt { flight, with, .. } = *ended;
     let destination = &with.destination;
     let now = line.ports.clock.now();
-    // A mail server's certificate is the operator's to mend, and all mail waits for that: it is tried as often as the schedule says.
+    // A mail server's certificate is the operator's to correct, and all mail waits for that: it is tried as often as the schedule says.
     let judged_as = if destination.endpoint().is_some() { flight.scheduled_number() } else { 1 };
     let verdict = verdict::judge(&report.sent, &with.schedule, judged_as);
     let stage = lifecycle::settle(

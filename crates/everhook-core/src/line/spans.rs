@@ -15,7 +15,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where an event stands in its trace: that of its publisher, or one of its own.
+/// The place of an event in its trace: that of its publisher, or one of its own.
 fn context(id: EventId, traceparent: Option<&str>) -> TraceContext {
     let of_publisher = traceparent.and_then(TraceParent::parse).map(|parent| parent.context());
     of_publisher.unwrap_or(TraceContext { trace: id.as_uuid().as_u128(), parent: None, is_recorded: None })

@@ -23,7 +23,7 @@ const SHOWN_CHARS: usize = 4;
 /// are revoked.
 pub const API_KEYS_MAX: u32 = 1_000;
 
-/// How many keys are looked at in one read.
+/// How many keys are examined in one read.
 const KEYS_PAGE: u32 = 250;
 
 /// A key that somebody wants.
@@ -88,7 +88,7 @@ pub async fn revoke(line: &Line, by: &Author, revoked_by: Scopes, id: ApiKeyId) 
     if revoked { Ok(()) } else { Err(Refusal::NotFound(Noun::ApiKey)) }
 }
 
-/// Heeds that keys were revoked with what they reached: they admit nobody while the store is away, either.
+/// Applies that keys were revoked with what they reached: they admit nobody while the store is away, either.
 pub(super) async fn forget_revoked(line: &Line, keys: &[ApiKeyId]) {
     for id in keys {
         line.publishers.forget_key(*id).await;

@@ -21,7 +21,7 @@ use crate::{
 pub struct ApplicationChange {
     /// Shown to people, unique in the organization; needed at creation.
     pub name: Change<String>,
-    /// Stands for the id in paths.
+    /// Can be used in place of the id in paths.
     pub uid: Change<String>,
     /// Whether only types that the organization defined can be published to it.
     pub strict_event_types: Change<bool>,
@@ -58,7 +58,7 @@ pub async fn create(line: &Line, rules: &TargetRules, by: &Author, asked: Applic
     match line.ports.applications.create_application(application.clone(), entry).await? {
         Created::Created => {
             if application.owner_email.is_some() {
-                owners::tell_changed(line, by.organization);
+                owners::announce_change(line, by.organization);
             }
             Ok(application)
         }
@@ -96,7 +96,7 @@ pub async fn change(
         let check = manifests::check_change(line, &read, &application).await?;
         match line.ports.applications.update_application(read.clone(), application.clone(), check.clone(), entry).await? {
             Updated::Updated => {
-                tell_changed(line, &read, &application, &check);
+                announce_change(line, &read, &application, &check);
                 return Ok(application);
             }
             Updated::UidTaken => return Err(uid_taken(&application)),
@@ -108,11 +108,11 @@ pub async fn change(
     Err(Refusal::concurrent_change("application"))
 }
 
-fn tell_changed(line: &Line, read: &Application, changed: &Application, check: &CheckChange) {
+fn announce_change(line: &Line, read: &Application, changed: &Application, check: &CheckChange) {
     line.catalog.forget(changed.id);
     line.calls.forget(changed.id);
     if read.owner_email != changed.owner_email {
-        owners::tell_changed(line, changed.organization);
+        owners::announce_change(line, changed.organization);
     }
     if *check != CheckChange::Keep {
         line.health_checks_bell.notify_one();
@@ -151,8 +151,8 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     line.sources.forget_application(id);
     line.calls.forget(id);
     // Its owner may have had a channel for it, by its own or by its manifest.
-    owners::tell_changed(line, by.organization);
-    sources::tell_processors_deleted(line, &processors);
+    owners::announce_change(line, by.organization);
+    sources::announce_deleted_processors(line, &processors);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();

@@ -2,7 +2,7 @@
 //! process end in between.
 //!
 //! A decision is one write, and names the event that follows from it: the job, or the message to the caller. That event is published afterwards, under the
-//! id that the decision has given it: whoever publishes it again finds it, so that there is one whatever is killed in between.
+//! id that the decision has given it: publishing it again finds it, so that there is exactly one even if processes are killed in between.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ use crate::{
 /// How many calls of one application may wait for people: what a person can work off in a day, and a quarter of a gigabyte of the largest payloads.
 pub const PENDING_MAX: u32 = 1_000;
 
-/// How long the store may take to keep a call that waits for a person. Past it the caller is told that it failed, although it may be kept.
+/// How long the store may take to keep a call that waits for a person. Past it the caller gets an error, although it may be kept.
 const KEEP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest reason.
@@ -64,7 +64,7 @@ pub enum NotRequested {
     Store(StoreError),
 }
 
-/// A call that waits for a person, as its caller is told.
+/// A call that waits for a person, as shown to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
     /// Its approval.
@@ -147,7 +147,7 @@ pub struct ApprovalView {
     pub approval: Approval,
     /// What the app would be asked, a JSON text; `None` in lists, and once nothing needs it any more.
     pub payload: Option<Bytes>,
-    /// Where the caller is told how it ends, if it wants to be told and that is not done.
+    /// Where the caller is notified of the end, if it asked for that and it is not done.
     pub callback_url: Option<String>,
     /// What a person gave as the answer, a JSON text; `None` in lists.
     pub data: Option<Bytes>,
@@ -211,7 +211,7 @@ pub async fn decide(line: &Line, by: &Author, id: ApprovalId, verdict: Verdict, 
         Decided::Decided => {
             let approval = Approval { decision: Some(decision), ..approval };
             if let Err(error) = publish_end(line, &approval).await {
-                // What was decided is durable. The task beside the line goes on with it.
+                // What was decided is durable. The task beside the line completes it.
                 tracing::debug!(error = &error as &dyn std::error::Error, approval.id = %id, "a decision is published a moment later");
                 line.approvals_bell.notify_one();
             }
@@ -240,18 +240,18 @@ async fn check(line: &Line, approval: &Approval, verdict: &Verdict, reason: Opti
 fn decision(line: &Line, by: &Author, approval: &Approval, verdict: &Verdict, reason: Option<String>) -> ApprovalDecision {
     let at = line.ports.clock.now();
     let event = EventId::from_uuid(line.ports.entropy.uuid(at));
-    // Whoever's call cannot be opened any more cannot be told; that it has ended is kept all the same.
+    // The caller of a call that cannot be decrypted any more cannot be notified; that the call has ended is recorded all the same.
     let call = call_of(line, approval).inspect_err(|error| {
-        tracing::error!(error = error as &dyn std::error::Error, approval.id = %approval.id, "a call that waits for a person cannot be opened; its caller is not told");
+        tracing::error!(error = error as &dyn std::error::Error, approval.id = %approval.id, "cannot decrypt a call that waits for a decision; it ends, and its caller is not notified. Check that the server has the sealing key that encrypted it");
     });
-    let tells_caller = call.is_ok_and(|call| call.is_some_and(|call| call.callback_url.is_some()));
+    let notifies_caller = call.is_ok_and(|call| call.is_some_and(|call| call.callback_url.is_some()));
     let (end, unpublished) = match verdict {
         Verdict::Queue => (ApprovalEnd::Queued { job: event }, Some(event)),
         Verdict::Answer(data) => {
             let SealedSecret(sealed) = line.ports.vault.seal(approval.lane_id.as_uuid(), data);
-            (ApprovalEnd::Answered { data: Some(sealed.into()) }, tells_caller.then_some(event))
+            (ApprovalEnd::Answered { data: Some(sealed.into()) }, notifies_caller.then_some(event))
         }
-        Verdict::Reject => (ApprovalEnd::Rejected, tells_caller.then_some(event)),
+        Verdict::Reject => (ApprovalEnd::Rejected, notifies_caller.then_some(event)),
     };
     ApprovalDecision { end, by: by.actor.clone(), reason, at, unpublished }
 }
@@ -303,7 +303,7 @@ fn decided_before(line: &Line, approval: Approval, verdict: &Verdict) -> Result<
         ApprovalEnd::Queued { .. } => "the call was approved, and is a job",
         ApprovalEnd::Answered { .. } => "the call was approved, and has ended with other data",
         ApprovalEnd::Rejected => "the call was rejected",
-        ApprovalEnd::Expired => "nobody decided about the call in time",
+        ApprovalEnd::Expired => "the call expired before a decision was made",
     };
     Err(Refusal::Conflict(Conflict::ApprovalDecided, words.to_owned()))
 }
@@ -352,7 +352,7 @@ async fn publish_end(line: &Line, approval: &Approval) -> Result<(), PublishErro
     Ok(line.ports.approvals.approval_published(approval.id, *event).await?)
 }
 
-/// The event that tells the caller; `None` if the caller does not want to be told.
+/// The event that notifies the caller; `None` if the caller did not ask for one.
 fn message(line: &Line, approval: &Approval, reason: Option<&str>, call: &JobDocument) -> Result<Option<Publication>, StoreError> {
     let Some(callback_url) = &call.callback_url else { return Ok(None) };
     let result = match approval.decision.as_ref().map(|decision| &decision.end) {

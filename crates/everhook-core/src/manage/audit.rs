@@ -1,4 +1,4 @@
-//! How each noun is told in the audit log: the fields that users know, under the names that they use. Used by the use cases beside.
+//! How each resource is shown in the audit log: the fields that users know, under the names that they use. Used by the use cases beside.
 //!
 //! What signs, what a key is, and the values of headers are compared and never written.
 
@@ -61,7 +61,7 @@ pub(super) fn of_application(application: &Application) -> Facts {
         .plain("health_path", application.health_path.as_deref())
 }
 
-/// The schedule is told by its name, or by its numbers if they are the endpoint's own.
+/// The schedule is shown by its name, or by its numbers if they are the endpoint's own.
 pub(super) async fn of_endpoint(line: &Line, endpoint: &Endpoint) -> Result<Facts, StoreError> {
     let schedule = line.catalog.schedule(endpoint.retry_schedule).await?;
     let is_named = endpoint.follows.is_some() || presets::id(&schedule.name.0).is_some();
@@ -178,13 +178,13 @@ pub(super) fn of_channel(channel: &ServiceChannel) -> Facts {
 }
 
 fn dedupe(dedupe: &Dedupe) -> Value {
-    let mut told = json!({ "by": dedupe.by.as_str(), "window_ms": millis(dedupe.window) });
+    let mut shown = json!({ "by": dedupe.by.as_str(), "window_ms": millis(dedupe.window) });
     match &dedupe.by {
-        DedupeBy::Header(name) => told["header"] = json!(name),
-        DedupeBy::Pointer(pointer) => told["pointer"] = json!(pointer),
+        DedupeBy::Header(name) => shown["header"] = json!(name),
+        DedupeBy::Pointer(pointer) => shown["pointer"] = json!(pointer),
         DedupeBy::Id | DedupeBy::Body => {}
     }
-    told
+    shown
 }
 
 pub(super) fn of_api_key(key: &ApiKey) -> Facts {
@@ -251,7 +251,7 @@ fn rate_limit(limit: Option<RateLimit>) -> Value {
 }
 
 fn breaker(config: &BreakerConfig) -> Value {
-    let mut told = json!({
+    let mut shown = json!({
         "enabled": config.enabled,
         "rule": rule_name(&config.rule),
         "sleep_window_ms": millis(config.sleep),
@@ -260,17 +260,17 @@ fn breaker(config: &BreakerConfig) -> Value {
     });
     match config.rule {
         TripRule::Window { error_threshold_percentage, minimum_throughput, window, half_open_success_threshold } => {
-            told["error_threshold_percentage"] = json!(error_threshold_percentage);
-            told["minimum_throughput"] = json!(minimum_throughput);
-            told["window_size_ms"] = json!(millis(window));
-            told["half_open_success_threshold"] = json!(half_open_success_threshold);
+            shown["error_threshold_percentage"] = json!(error_threshold_percentage);
+            shown["minimum_throughput"] = json!(minimum_throughput);
+            shown["window_size_ms"] = json!(millis(window));
+            shown["half_open_success_threshold"] = json!(half_open_success_threshold);
         }
         TripRule::Consecutive { failure_threshold, success_threshold } => {
-            told["failure_threshold"] = json!(failure_threshold);
-            told["success_threshold"] = json!(success_threshold);
+            shown["failure_threshold"] = json!(failure_threshold);
+            shown["success_threshold"] = json!(success_threshold);
         }
     }
-    told
+    shown
 }
 
 fn policy(schedule: &RetrySchedule) -> Value {
@@ -287,15 +287,15 @@ fn policy(schedule: &RetrySchedule) -> Value {
 
 fn delays(strategy: &Strategy) -> (&'static str, Value) {
     let listed = |delays: &[Duration]| json!(delays.iter().map(Duration::as_secs_f64).collect::<Vec<_>>());
-    let told = |backoff: &Backoff| match backoff {
+    let shown = |backoff: &Backoff| match backoff {
         Backoff::Intervals(delays) => listed(delays),
         Backoff::Growing { base, multiplier, max } => {
             json!({ "base_ms": millis(*base), "multiplier": multiplier, "max_ms": millis(*max) })
         }
     };
     match strategy {
-        Strategy::Exponential(backoff) => ("exponential", told(backoff)),
-        Strategy::Linear(backoff) => ("linear", told(backoff)),
+        Strategy::Exponential(backoff) => ("exponential", shown(backoff)),
+        Strategy::Linear(backoff) => ("linear", shown(backoff)),
         Strategy::Custom(delays) => ("custom", listed(delays)),
     }
 }

@@ -1,4 +1,4 @@
-//! Whether an organization's dead letters are retried by themselves: settings, changed by its owner and heeded by `jobs::operations`.
+//! Whether an organization's dead letters are retried by themselves: settings, changed by its owner and used by `jobs::operations`.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Channels: where people are told what happened. Those of services are made, changed and deleted here; those of e-mail follow from `admin_emails` and
+//! Channels: where notifications are sent. Those of services are created, changed and deleted here; those of e-mail follow from `admin_emails` and
 //! `owner_email`.
 //!
 //! URLs and keys are sealed as they come in, and shown to nobody again.
@@ -141,7 +141,7 @@ pub async fn change(line: &Line, rules: &TargetRules, by: &Author, name: &str, a
         let channel = Channel { to: ChannelTarget::Service(Box::new(edited)), ..found.clone() };
         match line.ports.channels.update_channel(by.organization, channel.clone(), read_at, entry).await? {
             Updated::Updated => {
-                tell(line, by.organization, channel.id).await?;
+                announce(line, by.organization, channel.id).await?;
                 return Ok(channel);
             }
             Updated::NameTaken => return Err(Refusal::name_taken(channel.name())),
@@ -164,7 +164,7 @@ pub async fn delete(line: &Line, by: &Author, name: &str) -> Result<(), Refusal>
     let ChannelTarget::Service(service) = &found.to else { return Err(follows_from_emails()) };
     let entry = audit::entry(line, by, AuditAction::ChannelDelete, found.id.as_uuid(), removed(&audit::of_channel(service)));
     let is_deleted = line.ports.channels.delete_channel(by.organization, found.id, entry).await?;
-    tell(line, by.organization, found.id).await?;
+    announce(line, by.organization, found.id).await?;
     if is_deleted { Ok(()) } else { Err(Refusal::NotFound(Noun::Channel)) }
 }
 
@@ -217,7 +217,7 @@ async fn send_mail(line: &Line, event: EventId, to: &EmailAddress, notice: &Opti
 }
 
 /// A channel was changed or deleted: the next event meets it as it is now, and what waits for one that gets nothing any more is cancelled.
-async fn tell(line: &Line, organization: OrganizationId, channel: ChannelId) -> Result<(), StoreError> {
+async fn announce(line: &Line, organization: OrganizationId, channel: ChannelId) -> Result<(), StoreError> {
     line.catalog.forget_organization(organization);
     let operational = line.ports.applications.built_in_application(organization, ApplicationKind::Operational).await?;
     if let Some(operational) = operational {
@@ -245,7 +245,7 @@ fn draft(line: &Line, rules: &TargetRules, asked: ChannelChange) -> Result<(Chan
     if matches!(asked.name, Change::Keep) {
         faults.push(Fault::new("name", "is required"));
     }
-    // What stands in for a kind that is missing is never kept: the fault is.
+    // The placeholder for a missing kind is never stored: the fault is reported.
     let checked = Checked::of(&asked, kind.unwrap_or(ServiceKind::Webhook), rules, &mut faults);
     if let Some(kind) = kind
         && checked.target.is_none()

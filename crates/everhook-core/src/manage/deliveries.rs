@@ -135,7 +135,7 @@ async fn retry_both(line: &Line, by: &Author, resource: &Uuid, waiting: &[Waitin
                 retried.recalled.skipped.extend(skipped);
             }
             Err(error) if retried.forwarded.is_empty() => return Err(error),
-            // What waits is due now: whoever asked is told that, and which of the others are not resent.
+            // What waits is due now: the response says that, and which of the others are not resent.
             Err(error) => retried.refused = Some((ids, Arc::new(error))),
         }
     }
@@ -220,7 +220,7 @@ fn ended(delivery: &Delivery) -> Refusal {
     Refusal::Conflict(Conflict::DeliveryEnded, format!("the delivery has ended: it is {}", delivery.stage.as_str()))
 }
 
-/// A delivery that its lane does not attempt while it is being cancelled. Whatever happens to whoever holds this, the lane hears of the end.
+/// A delivery that its lane does not attempt while it is being cancelled. However the holder of this ends, the lane is notified of the end.
 struct Withdrawn {
     lanes: Arc<dyn Lanes>,
     delivery: InLane,

@@ -27,7 +27,7 @@ use crate::{
 /// [`Refusal::NotFound`] if there is no such event in the organization.
 pub async fn erase_event(line: &Line, by: &Author, event: EventId) -> Result<(), Refusal> {
     match erase_by_id(line, by, event).await {
-        // It may be an alias: whoever was told that id must be able to erase by it.
+        // It may be an alias: a client that got that id must be able to erase by it.
         Err(Refusal::NotFound(noun)) => match line.ports.history.event(by.organization, event).await? {
             Some((original, _)) if original.id != event => erase_by_id(line, by, original.id).await,
             _ => Err(Refusal::NotFound(noun)),

@@ -85,7 +85,7 @@ pub(super) async fn checked(
     let now = line.ports.clock.now();
     let mut faults = Vec::new();
     let name = check_new_name(&asked.name, &mut faults);
-    // Another type's name stands in until it is known that there is one: nothing is stored with it.
+    // Another type's name is used until it is known that there is one: nothing is stored with it.
     let blank = EventTypeDefinition {
         id: EventTypeId::from_uuid(line.ports.entropy.uuid(now)),
         organization,

@@ -15,7 +15,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many events or deliveries one request looks at, and how many events it reads whole. A row of a list takes a few microseconds, a whole event up to a millisecond.
+/// How many events or deliveries one request examines, and how many events it reads whole. A row of a list takes a few microseconds, a whole event up to a millisecond.
 const EVENTS_MAX: usize = 20_000;
 const WHOLE_EVENTS_MAX: usize = 2_000;
 /// How many bytes of data one request looks into: a tenth of a second of comparing.
@@ -82,9 +82,9 @@ impl EventSearch {
 pub struct FoundEvents {
     /// The events, newest first.
     pub rows: Vec<EventSummary>,
-    /// Where the search continues; `None` if it has looked at everything.
+    /// Where the search continues; `None` if it has examined everything.
     pub next: Option<Cursor>,
-    /// When the oldest event was accepted that it looked at; `None` if it looked at none.
+    /// When the oldest event was accepted that it examined; `None` if it examined none.
     pub searched_until: Option<Timestamp>,
 }
 
@@ -129,13 +129,13 @@ pub async fn find_events(
 pub struct FoundDeliveries {
     /// The deliveries, newest first.
     pub rows: Vec<Delivery>,
-    /// Where the search continues; `None` if it has looked at everything.
+    /// Where the search continues; `None` if it has examined everything.
     pub next: Option<Cursor>,
-    /// When the oldest delivery was made that it looked at; `None` if it looked at none.
+    /// When the oldest delivery was made that it examined; `None` if it examined none.
     pub searched_until: Option<Timestamp>,
 }
 
-/// Searches for deliveries by the status of their last response, newest first, from a place on. Those that fit but for the status are looked at a few at a
+/// Searches for deliveries by the status of their last response, newest first, from a place on. Those that fit but for the status are examined a few at a
 /// time, so that one request does no more than its share of work, however rare the status is.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Jobs: calls that are put on the line instead of being answered at once, what apps call back about them, and how they stand. Called by the API.
+//! Jobs: calls that are put on the line instead of being answered at once, what apps call back about them, and their state. Called by the API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -54,7 +54,7 @@ pub struct PendingCall {
     pub expires_at: Timestamp,
     /// Names the call.
     pub request_id: Uuid,
-    /// How the breaker stood.
+    /// The state of the breaker.
     pub circuit: BreakerState,
     /// How long the caller waited.
     pub duration: Duration,
@@ -71,7 +71,7 @@ pub struct QueuedCall {
     pub job: EventId,
     /// Names the call: the `X-Request-ID` that the app sees.
     pub request_id: Uuid,
-    /// How the breaker stood.
+    /// The state of the breaker.
     pub circuit: BreakerState,
     /// How long the caller waited.
     pub duration: Duration,
@@ -184,7 +184,7 @@ async fn queue(
     let publication = Publication { traceparent, ..publication.ok_or(NotQueued::Payload("must be JSON"))? };
     let accepted = publish(line, vec![publication]).await.pop().expect("one publication has one answer");
     match accepted.map_err(NotQueued::Publish)? {
-        // The lanes are made with the manifest. If one were not there, nobody would ever do the job, or tell of it.
+        // The lanes are made with the manifest. If one were not there, nobody would ever do the job, or report its end.
         Acceptance::Recorded(published) if published.deliveries < deliveries_wanted => Err(NotQueued::Publish(StoreError::Conflict.into())),
         accepted => Ok(accepted.event()),
     }
@@ -292,11 +292,11 @@ pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<
     let hash = sha256(body);
     match keep(line, record, callback.outcome, &callback.data, hash).await? {
         JobAnswered::Kept => {}
-        // Whoever said it first may have been cut off before the delivery was let go.
+        // The first caller may have been cut off before the delivery was let go.
         JobAnswered::Before(before) if before.hash == hash => {}
         JobAnswered::Before(_) | JobAnswered::Ended => return Err(CallbackRefusal::Ended),
     }
-    // It is kept. If this fails, the delivery goes on when its time is over.
+    // It is kept. If this fails, the delivery continues when its time is over.
     if let Err(error) = parking::release(line, record.organization, &awaited_callback(record.delivery)).await {
         line.log_delay("releasing a job whose app has called back", &error);
     }

@@ -1,7 +1,7 @@
 //! The control plane: what people may change, one file a resource. Called by the API and by wiring; never on the way of an event.
 //!
 //! Each use case takes who asks, as an `Author`, and what was asked for as plain values, checks every rule of the domain, and reports all faults at once. After a change the
-//! catalog forgets the application and the owner of the lanes is told, so that the next event already meets it.
+//! catalog forgets the application and the owner of the lanes is notified, so that the next event already meets it.
 
 pub mod alert_rules;
 pub mod alerts;
@@ -42,7 +42,7 @@ const NAME_CHARS_MAX: usize = 256;
 /// How often a change is made again because somebody else was faster. Each round needs another change in the same millisecond.
 const CHANGE_ROUNDS_MAX: u32 = 10;
 
-/// How many rows are looked at in one go when somebody asks how many an operation would be of.
+/// How many rows are examined in one go when somebody asks how many an operation would be of.
 const COUNT_BATCH: u32 = 2_000;
 /// How long one attempt may be allowed to take.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
@@ -101,9 +101,9 @@ pub enum Noun {
     Approval,
     /// When something is reported.
     AlertRule,
-    /// How a rule stands at one thing.
+    /// The state of a rule for one target.
     Alert,
-    /// Where people are told.
+    /// Where notifications are sent.
     Channel,
 }
 
@@ -192,15 +192,15 @@ pub enum Conflict {
     NameTaken,
     /// Others change the same row at the same time: the same request may succeed now.
     ConcurrentChange,
-    /// There are as many as a limit allows.
+    /// A limit has been reached.
     LimitReached,
     /// The endpoints of an application would have more configuration than they may.
     ApplicationTooLarge,
     /// It is built in and cannot be changed.
     BuiltIn,
-    /// Endpoints follow the retry schedule.
+    /// The retry schedule is in use by endpoints.
     RetryScheduleInUse,
-    /// Two secrets sign already.
+    /// The grace period of an earlier rotation has not ended.
     RotationInProgress,
     /// `ordering` was changed, and deliveries from before are still open.
     OrderingChangeInProgress,
@@ -218,7 +218,7 @@ pub enum Conflict {
     DeliveryEnded,
     /// An attempt of the delivery is under way.
     AttemptUnderWay,
-    /// Something else was decided about the call.
+    /// A different decision about the call was made before, or it has expired.
     ApprovalDecided,
     /// The manifest has no base URL.
     AppNotCallable,

@@ -1,4 +1,4 @@
-//! What people were told: the deliveries of an organization's channels, merged from their lanes, which are few. It reads and changes nothing.
+//! Notifications: the deliveries of an organization's channels, merged from their lanes, which are few. It reads and changes nothing.
 
 use uuid::Uuid;
 
@@ -13,9 +13,9 @@ use crate::{
 /// A delivery with the channel that it goes to.
 #[derive(Clone, Debug)]
 pub struct Notification {
-    /// Whom it tells.
+    /// Who is notified.
     pub channel: Channel,
-    /// How that stands.
+    /// Its delivery state.
     pub delivery: Delivery,
 }
 

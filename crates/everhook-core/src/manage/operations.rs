@@ -1,4 +1,4 @@
-//! Operations: begun, looked at and stopped here; carried out by `jobs::operations`.
+//! Operations: begun, examined and stopped here; carried out by `jobs::operations`.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -121,8 +121,8 @@ pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Ref
     let operation = found.ok_or(Refusal::NotFound(Noun::Operation))?;
     let (status, at) = (OperationStatus::Cancelled, line.ports.clock.now());
     let alert = alert::of_operation(line, &operation, status, at);
-    let stood = |status: OperationStatus| Facts::default().plain("status", status.as_str());
-    let note = policy::audit::changed(&stood(operation.status), &stood(status));
+    let status_was = |status: OperationStatus| Facts::default().plain("status", status.as_str());
+    let note = policy::audit::changed(&status_was(operation.status), &status_was(status));
     let entry = Some(audit::entry(line, by, AuditAction::OperationCancel, id.as_uuid(), note));
     let ended = line.ports.operations.end(Ending { organization, operation: id, status, at, alert, entry }).await?;
     line.operations_bell.notify_one();

@@ -19,13 +19,13 @@ use crate::{
 pub struct OrganizationChange {
     /// Shown to people; needed at creation.
     pub name: Change<String>,
-    /// Stands for the id in paths.
+    /// Can be used in place of the id in paths.
     pub uid: Change<String>,
     /// How much it may have and do; null lifts all limits.
     pub limits: Change<LimitsChange>,
     /// Whose nodes send for it; null puts it back into `default`.
     pub worker_pool: Change<String>,
-    /// Who is told by e-mail; null is nobody.
+    /// Who gets e-mails; null is nobody.
     pub admin_emails: Change<Vec<String>>,
 }
 
@@ -130,7 +130,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     line.sources.forget_organization(id);
     line.calls.forget_organization(id);
     line.wake_up.organization_changed(id);
-    sources::tell_processors_deleted(line, &processors);
+    sources::announce_deleted_processors(line, &processors);
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
     Ok(keys)

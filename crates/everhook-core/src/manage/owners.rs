@@ -23,7 +23,7 @@ pub(super) async fn check_count(line: &Line, organization: OrganizationId, owner
 }
 
 /// Channels may have come or gone: the next alert meets them as they are now, and what waits for one that is gone is cancelled.
-pub(super) fn tell_changed(line: &Line, organization: OrganizationId) {
+pub(super) fn announce_change(line: &Line, organization: OrganizationId) {
     line.catalog.forget_organization(organization);
     line.wake_up.organization_changed(organization);
 }

@@ -1,7 +1,7 @@
-//! Events that came through a source, each with how its deliveries stand. Called by the API; it reads and changes nothing.
+//! Events that came through a source, each with the state of its deliveries. Called by the API; it reads and changes nothing.
 //!
-//! How an event stands follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and looks at each; it
-//! ends when the page is full or when it has looked at as many as one request may, and says where the next page continues.
+//! The state of an event follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and examines each; it
+//! ends when the page is full or when it has examined as many as one request may, and says where the next page continues.
 
 use crate::{
     ids::OrganizationId,
@@ -11,12 +11,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many events one request looks at: each costs a read of its deliveries.
+/// How many events one request examines: each costs a read of its deliveries.
 const EVENTS_MAX: u32 = 1_000;
-/// How many deliveries of an event are looked at, the newest. Few sources feed more endpoints than that.
+/// How many deliveries of an event are examined, the newest. Few sources feed more endpoints than that.
 const DELIVERIES_MAX: u32 = 250;
 
-/// How an event of a source stands, in words of those who receive.
+/// The state of an event of a source, in words of those who receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceivedStatus {
     /// It waits for its first attempt, or is held while its source is paused.
@@ -49,7 +49,7 @@ impl ReceivedStatus {
     }
 }
 
-/// How the deliveries of an event stand together.
+/// The state of the deliveries of an event together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedProgress {
     /// In one word.
@@ -64,12 +64,12 @@ pub struct ReceivedProgress {
     pub next_retry_at: Option<Timestamp>,
 }
 
-/// An event of a source and how it stands.
+/// An event of a source and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedEvent {
     /// The event.
     pub received: ReceivedSummary,
-    /// How it stands.
+    /// Its state.
     pub progress: ReceivedProgress,
 }
 
@@ -78,11 +78,11 @@ pub struct ReceivedEvent {
 pub struct FoundReceived {
     /// The events, newest first.
     pub rows: Vec<ReceivedEvent>,
-    /// Where the list continues; `None` if it has looked at everything.
+    /// Where the list continues; `None` if it has examined everything.
     pub next: Option<Cursor>,
 }
 
-/// Lists events of a source from a place on, newest first; those that stand so, if a status is given.
+/// Lists events of a source from a place on, newest first; those in that state, if a status is given.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.
@@ -123,7 +123,7 @@ async fn progress(line: &Line, organization: OrganizationId, received: &Received
     Ok(of_deliveries(received.event.created_at, &deliveries))
 }
 
-/// How an event stands that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
+/// The state of an event that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
 fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> ReceivedProgress {
     let is_last_of_lane =
         |(index, delivery): &(usize, &Delivery)| deliveries[..*index].iter().all(|newer| newer.lane_id != delivery.lane_id);

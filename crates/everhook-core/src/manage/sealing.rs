@@ -1,4 +1,4 @@
-//! How the rotation of the sealing key stands, stopping it and letting it go on. Called by the API; carried out by `jobs::resealing`.
+//! The rotation of the sealing key: its state, stopping it and resuming it. Called by the API; carried out by `jobs::resealing`.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::{
     ports::StoreError,
 };
 
-/// How sealing stands, on this node and in the store.
+/// The state of sealing, on this node and in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealingStatus {
     /// In the store.
@@ -21,7 +21,7 @@ pub struct SealingStatus {
     pub awaited: Vec<String>,
 }
 
-/// How it stands; `None` in a store that nobody has started on.
+/// Its state; `None` in a store that no server has started on.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.
@@ -32,7 +32,7 @@ pub async fn find(line: &Line) -> Result<Option<SealingStatus>, StoreError> {
     Ok(Some(SealingStatus { sealing, wanted, awaited }))
 }
 
-/// Stops a rotation, or lets it go on. It stands so afterwards, whether or not it did before.
+/// Stops a rotation, or resumes it. Repeating it changes nothing.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be reached.

@@ -26,7 +26,7 @@ pub struct PastRequest {
     pub body: Option<Bytes>,
 }
 
-/// What can be told of a request.
+/// What is known of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// This.
@@ -51,7 +51,7 @@ pub enum Sent {
 /// [`StoreError`] if what shaped it cannot be read or opened.
 pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result<Sent, StoreError> {
     match delivery.kind {
-        LaneKind::Channel => return told(line, delivery).await,
+        LaneKind::Channel => return notified(line, delivery).await,
         LaneKind::Processor => return Ok(Sent::Processed),
         LaneKind::Capability => return Ok(Sent::Job),
         LaneKind::Endpoint => {}
@@ -78,8 +78,8 @@ pub async fn sent(line: &Line, delivery: &Delivery, attempt: &Attempt) -> Result
     Ok(Sent::Request(request))
 }
 
-/// What people were told. A channel may be gone: the id of one that leads to an address follows from the address, which its version says.
-async fn told(line: &Line, delivery: &Delivery) -> Result<Sent, StoreError> {
+/// The text of a notification. A channel may be gone: the id of one that leads to an address follows from the address, which its version says.
+async fn notified(line: &Line, delivery: &Delivery) -> Result<Sent, StoreError> {
     let found = line.ports.history.event(delivery.organization, delivery.event).await?;
     let Some((_, Some(event))) = found else { return Ok(Sent::EventGone) };
     let data = serde_json::from_slice(&event.data).unwrap_or_default();

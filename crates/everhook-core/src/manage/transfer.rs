@@ -1,6 +1,6 @@
 //! Bringing a configuration into an application: what was exported elsewhere, or written by hand. Called by the API.
 //!
-//! Everything is checked before anything is written, and all faults are told at once. Then each thing is one write of its own, by the use case
+//! Everything is checked before anything is written, and all faults are reported at once. Then each thing is one write of its own, by the use case
 //! that a person would call: an import that breaks off is finished by importing again, which finds what is there unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -312,7 +312,7 @@ async fn endpoints_without_uid(
     Ok(found)
 }
 
-/// What tells endpoints without a uid apart.
+/// What distinguishes endpoints without a uid.
 type NameAndUrl = (Option<String>, String);
 
 fn name_and_url(asked: &EndpointChange) -> Option<NameAndUrl> {
@@ -327,7 +327,7 @@ fn refuse_again(name: Option<String>, field: &str, at: &str, seen: &mut BTreeSet
     }
 }
 
-/// What was checked; what is wrong with it is added to the faults, under the place where it stands.
+/// What was checked; what is wrong with it is added to the faults, under its place in the document.
 fn collect_faults<T>(checked: Result<T, Refusal>, at: &str, faults: &mut Vec<Fault>) -> Result<Option<T>, Refusal> {
     match checked {
         Ok(checked) => Ok(Some(checked)),

@@ -1,9 +1,13 @@
-//! Why an event reached an endpoint, did not yet, or never will: for the endpoints of its application. Called by the API.
+//! Why an event reached a destination, did not yet, or never will: for the endpoints of its application here, for other destinations in `others`. Called by
+//! the API.
 //!
 //! It reads and changes nothing. The words are made by `policy::why`.
 
+mod others;
+
 use serde_json::Value;
 
+pub use self::others::{DestinationWhy, explain_others};
 use super::endpoints::lane;
 use crate::{
     catalog::Destination,
@@ -13,21 +17,24 @@ use crate::{
     policy::{
         filter::Filter,
         labels::Labels,
-        why::{self, Circuit, EndpointCriteria, LaneFacts, Why},
+        why::{
+            self, Circuit, EndpointCriteria, LaneFacts, Why,
+            absences::{self, Addressee},
+        },
         work::{FILTER_UNITS_MAX, WorkBudget},
     },
     ports::{DeliveryFilter, EventSummary, StoreError},
     time::Timestamp,
 };
 
-/// Where an event stands at one endpoint.
+/// The result of an event for one endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointWhy {
     /// The endpoint.
     pub endpoint: Endpoint,
     /// Its newest delivery of the event, if it has one.
     pub delivery: Option<Delivery>,
-    /// Why it stands there.
+    /// The reason for it.
     pub why: Why,
 }
 
@@ -43,7 +50,11 @@ pub async fn explain(
     endpoints: Vec<Endpoint>,
 ) -> Result<Vec<EndpointWhy>, StoreError> {
     let passes = pass_filters(line, event, &endpoints).await;
-    let asked = Asked { summary, labels: event.map(|event| &event.labels) };
+    let addressee = match (event, endpoints.first()) {
+        (Some(event), Some(endpoint)) => others::addressee(line, endpoint.organization, event).await?,
+        _ => Addressee::Anybody,
+    };
+    let asked = Asked { summary, labels: event.map(|event| &event.labels), at_no_endpoint: absences::at_endpoints(&addressee) };
     let now = line.ports.clock.now();
     let mut explained = Vec::with_capacity(endpoints.len());
     for (endpoint, passes_filter) in endpoints.into_iter().zip(passes) {
@@ -77,6 +88,8 @@ struct Asked<'a> {
     summary: &'a EventSummary,
     /// `None` if it was erased.
     labels: Option<&'a Labels>,
+    /// Why no endpoint has a delivery of it, if that does not depend on the endpoint.
+    at_no_endpoint: Option<Why>,
 }
 
 async fn explain_endpoint(
@@ -98,6 +111,9 @@ async fn explain_endpoint(
 
 fn absence(asked: &Asked<'_>, criteria: &EndpointCriteria<'_>) -> Why {
     let EventSummary { event_type, created_at, erased_at, .. } = asked.summary;
+    if let Some(why) = &asked.at_no_endpoint {
+        return why.clone();
+    }
     match asked.labels {
         Some(labels) => why::of_absence(event_type, labels, *created_at, criteria),
         None => why::of_absence_of_erased(event_type, *created_at, erased_at.unwrap_or(*created_at), criteria),
@@ -135,7 +151,12 @@ async fn destination_facts(line: &Line, destination: &Destination, now: Timestam
         Destination::Endpoint(to) => lane_facts(line, &to.endpoint, now).await,
         Destination::Channel(_) | Destination::Processor(_) | Destination::Capability(_) | Destination::Callback(_) => {
             let policy = destination.lane();
-            let settings = LaneFacts { rate_limit: policy.rate_limit, ordering: destination.ordering().mode, ..LaneFacts::default() };
+            let settings = LaneFacts {
+                destination: others::noun(destination),
+                rate_limit: policy.rate_limit,
+                ordering: destination.ordering().mode,
+                ..LaneFacts::default()
+            };
             let Some(report) = line.lanes.report(policy.lane_id).await else {
                 return Ok(LaneFacts { in_flight: (0, policy.max_concurrency), ..settings });
             };

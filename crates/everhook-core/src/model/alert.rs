@@ -1,4 +1,4 @@
-//! Alert rules, and how each stands at each thing that it watches. Plain values: what follows from them is decided in `policy::alerts`.
+//! Alert rules, and the state of each for each target that it watches. Plain values: what follows from them is decided in `policy::alerts`.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ words! {
 words! {
     /// How much an alert matters.
     AlertSeverity, 2 {
-        /// Somebody should look at it.
+        /// It needs attention.
         Warning = "warning";
         /// Somebody must act.
         Critical = "critical";
@@ -144,7 +144,7 @@ words! {
 }
 
 words! {
-    /// How a rule stands at one thing.
+    /// The state of a rule for one target.
     AlertStage, 4 {
         /// Nothing is wrong.
         Ok = "ok";
@@ -152,7 +152,7 @@ words! {
         Pending = "pending";
         /// It has been reported, or would have been, were it not silenced.
         Firing = "firing";
-        /// It was firing, and there is too little traffic to tell whether it still should.
+        /// It was firing, and there is too little traffic to judge whether it still should.
         TooFewSamples = "too_few_samples";
     }
 }
@@ -208,7 +208,7 @@ impl AlertMetric {
         }
     }
 
-    /// The longest time that it is measured over; zero if it says how something stands at an instant.
+    /// The longest time that it is measured over; zero if it is a value at an instant.
     pub const fn window_max(self) -> Duration {
         const MINUTE: u64 = 60;
         match self {
@@ -264,7 +264,7 @@ pub struct AlertRule {
     pub scope: AlertScope,
     /// What it is compared with.
     pub threshold: f64,
-    /// Over how long it is measured, in whole minutes; zero if it says how something stands at an instant.
+    /// Over how long it is measured, in whole minutes; zero if it is a value at an instant.
     pub window: Duration,
     /// For how long the value must be on the wrong side.
     pub pending_for: Duration,
@@ -312,7 +312,7 @@ pub struct AlertEpisode {
     pub value: f64,
 }
 
-/// How a rule stands at one thing that it watches. Kept only while that is not `ok`, or there is something to tell of the past.
+/// The state of a rule for one target. Kept only while that is not `ok`, or it has a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlertStatus {
     /// Its identity.
@@ -325,7 +325,7 @@ pub struct AlertStatus {
     pub target: Uuid,
     /// The application that it belongs to, if it does to one.
     pub application: Option<ApplicationId>,
-    /// How it stands.
+    /// Its state.
     pub stage: AlertStage,
     /// Since when.
     pub since: Timestamp,
@@ -339,7 +339,7 @@ pub struct AlertStatus {
     pub silenced_until: Option<Timestamp>,
     /// The last times that it fired, the newest first.
     pub episodes: Vec<AlertEpisode>,
-    /// Rises with each change: whoever knows an older one does not write. 0: it is not kept yet.
+    /// Rises with each change: a writer that knows an older one does not write. 0: it is not kept yet.
     pub revision: u64,
 }
 
@@ -354,7 +354,7 @@ impl AlertStatus {
         self.episodes.first().filter(|episode| episode.resolved_at.is_none()).map(|episode| episode.fired_at)
     }
 
-    /// Whether it need not be kept: nothing is wrong, and nothing is to be told.
+    /// Whether it need not be kept: nothing is wrong, and nothing is to be reported.
     pub fn is_empty(&self) -> bool {
         self.stage == AlertStage::Ok && self.episodes.is_empty() && self.silenced_until.is_none()
     }

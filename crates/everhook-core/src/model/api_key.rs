@@ -84,7 +84,7 @@ impl Scopes {
         Self(bits & 0b1111)
     }
 
-    /// Whether a holder may do what `needed` stands for: `manage` includes reading and publishing, `admin` everything.
+    /// Whether a holder may do what `needed` permits: `manage` includes reading and publishing, `admin` everything.
     pub const fn allow(self, needed: Scope) -> bool {
         let held_by = match needed {
             Scope::Publish | Scope::Read => needed.bit() | Scope::Manage.bit() | Scope::Admin.bit(),

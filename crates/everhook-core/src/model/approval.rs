@@ -38,7 +38,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// How it stands.
+    /// Its state.
     pub fn status(&self) -> ApprovalStatus {
         match self.decision.as_ref().map(|decision| &decision.end) {
             None => ApprovalStatus::Pending,
@@ -60,7 +60,7 @@ pub struct ApprovalDecision {
     pub reason: Option<String>,
     /// When.
     pub at: Timestamp,
-    /// The event that tells of the decision and is not published yet: the job, or the message to the caller.
+    /// The event that follows from the decision and is not published yet: the job, or the message to the caller.
     pub unpublished: Option<EventId>,
 }
 
@@ -83,7 +83,7 @@ pub enum ApprovalEnd {
     Expired,
 }
 
-/// How an approval stands.
+/// The state of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalStatus {
     /// It waits for a person.

@@ -41,7 +41,7 @@ pub struct Attempt {
     pub node: String,
     /// How the request named its sender: `Everhook/` and the version that built it.
     pub user_agent: Cow<'static, str>,
-    /// How the endpoint's breaker stood when its turn came.
+    /// The state of the endpoint's breaker when its turn came.
     pub breaker: BreakerState,
 }
 
@@ -144,7 +144,7 @@ impl FailureCategory {
 /// What became of one request. An endpoint's refusal is data here, never an error of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What came of it.
+    /// Its result.
     pub sent: Sent,
     /// How long it took, from its start to the end of the answer.
     pub duration: Duration,

@@ -230,7 +230,7 @@ actions! {
     OperationCancel = "operation" "cancel";
     /// A rotation of the sealing key was stopped before its end. In the log of the organization that the author acted in.
     SealingCancel = "sealing" "cancel";
-    /// A rotation of the sealing key goes on. In the log of the organization that the author acted in.
+    /// A rotation of the sealing key continues. In the log of the organization that the author acted in.
     SealingResume = "sealing" "resume";
 }
 

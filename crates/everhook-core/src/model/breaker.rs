@@ -1,4 +1,4 @@
-//! What a circuit breaker is told and what of it outlives the process. `policy::breaker` decides; the API and the stores spell these.
+//! The settings of a circuit breaker, and what of its state outlives the process. `policy::breaker` decides; the API and the stores spell these.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -149,7 +149,7 @@ impl BreakerState {
 /// What of a breaker outlives the process. Counts do not: what happened before a restart says little about now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptBreaker {
-    /// Where it stands.
+    /// Its state.
     pub stage: KeptStage,
     /// Since when.
     pub since: Timestamp,
@@ -157,7 +157,7 @@ pub struct KeptBreaker {
     pub failed_recoveries: u32,
 }
 
-/// Where a breaker stands, as it is kept. An instant that has passed meanwhile is fine: [`KeptStage::Open`] is then half-open.
+/// The state of a breaker, as it is kept. An instant that has passed meanwhile is fine: [`KeptStage::Open`] is then half-open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptStage {
     /// Everything flows.

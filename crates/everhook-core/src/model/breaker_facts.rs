@@ -2,7 +2,7 @@
 
 use crate::{model::BreakerState, time::Timestamp};
 
-/// A change to be made durable, and perhaps told to the owner.
+/// A change to be made durable, and perhaps reported to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a transition is to be made durable"]
 pub struct BreakerTransition {
@@ -17,12 +17,12 @@ pub struct BreakerTransition {
 }
 
 impl BreakerTransition {
-    /// Whether `circuit.opened` is told. A recovery that failed is not: the owner knows, and it could come every minute.
+    /// Whether `circuit.opened` is published. A recovery that failed is not: the owner knows, and it could come every minute.
     pub fn opens(&self) -> bool {
         self.from == BreakerState::Closed && self.to == BreakerState::Open
     }
 
-    /// Whether `circuit.closed` is told.
+    /// Whether `circuit.closed` is published.
     pub fn closes(&self) -> bool {
         self.from != BreakerState::Closed && self.to == BreakerState::Closed
     }
@@ -85,7 +85,7 @@ impl BreakerCause {
     }
 }
 
-/// Where a breaker stands, as an endpoint's health shows it.
+/// The state of a breaker, as an endpoint's health shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakerFacts {
     /// Whether requests flow.
@@ -118,7 +118,7 @@ pub struct BreakerFacts {
     pub force_close_until: Option<Timestamp>,
 }
 
-/// How the nodes stand that have calls of a capability.
+/// The state of the nodes that have calls of a capability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VoteCount {
     /// How many have calls.

@@ -1,4 +1,4 @@
-//! Channels: how people are told what happened. A channel is a destination of deliveries, as an endpoint is.
+//! Channels: how people are notified. A channel is a destination of deliveries, as an endpoint is.
 //!
 //! What a channel of a service says is checked by `manage/channels` before one is made.
 
@@ -111,7 +111,8 @@ impl Channel {
 }
 
 impl ChannelId {
-    /// Of the channel that leads to an e-mail address of an organization. It follows from the two, so that whoever is removed and added again has the same lane.
+    /// Of the channel that leads to an e-mail address of an organization. It follows from the two, so that an address that is removed and added again has the same
+    /// lane.
     pub fn of_email(organization: OrganizationId, address: &EmailAddress) -> Self {
         let mut context = Context::new(&SHA256);
         context.update(organization.as_uuid().as_bytes());
@@ -175,7 +176,7 @@ pub struct ChannelCredentials {
     pub signing_secret: Option<Secret<String>>,
 }
 
-/// Stands between the two. Neither has line breaks.
+/// Separates the two. Neither has line breaks.
 const SEPARATOR: char = '\n';
 
 impl ChannelCredentials {
@@ -199,7 +200,7 @@ impl ChannelCredentials {
 pub enum NoticeSeverity {
     /// Nobody has to do anything.
     Info,
-    /// It should be looked at.
+    /// It needs attention.
     Warning,
     /// Somebody must act.
     Critical,

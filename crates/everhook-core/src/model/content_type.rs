@@ -46,7 +46,7 @@ impl ContentType {
         self.0.as_deref()
     }
 
-    /// Whether `data` of this type is a JSON value. Data of publishers is not looked at; that of others is parsed where its type says JSON.
+    /// Whether `data` of this type is a JSON value. Data of publishers is not examined; that of others is parsed where its type says JSON.
     pub fn is_json(&self, data: &[u8]) -> bool {
         match &self.0 {
             None => true,
@@ -54,7 +54,7 @@ impl ContentType {
         }
     }
 
-    /// Whether `data` of this type may be a JSON value, without a look at it.
+    /// Whether `data` of this type may be a JSON value, without reading it.
     pub fn may_be_json(&self) -> bool {
         self.0.as_deref().is_none_or(says_json)
     }

@@ -27,7 +27,7 @@ pub struct DeadLetter {
     pub target: String,
     /// The newest delivery of this event to this endpoint.
     pub last_delivery: DeliveryId,
-    /// Where it stands.
+    /// Its state.
     pub status: DeadLetterStatus,
     /// Why it last gave up.
     pub cause: DeathCause,
@@ -60,7 +60,7 @@ impl DeadLetter {
     }
 }
 
-/// Where a dead letter stands.
+/// The status of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterStatus {
     /// Waiting for a person.

@@ -29,7 +29,7 @@ pub struct Delivery {
     pub priority: Priority,
     /// The schedule version it was made with.
     pub retry_schedule: ScheduleVersion,
-    /// Where it stands.
+    /// Its state.
     pub stage: Stage,
     /// How many attempts were recorded.
     pub attempts: u32,
@@ -45,7 +45,7 @@ pub struct Delivery {
     pub created_at: Timestamp,
 }
 
-/// Where a delivery stands. Only `lifecycle.rs` turns one stage into another.
+/// The stage of a delivery. Only `lifecycle.rs` turns one stage into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// To be attempted at `due_at`, or as soon after as its lane flows.
@@ -62,7 +62,7 @@ pub enum Stage {
         /// When that was recorded.
         at: Timestamp,
     },
-    /// It gave up; a dead letter tells of it.
+    /// It gave up; there is a dead letter of it.
     Dead {
         /// When.
         at: Timestamp,
@@ -202,7 +202,7 @@ pub struct InFlight {
     pub application: ApplicationId,
     /// When it was taken from the lane.
     pub picked_at: Timestamp,
-    /// How the endpoint's breaker stood then.
+    /// The state of the endpoint's breaker then.
     pub breaker: BreakerState,
 }
 

@@ -7,7 +7,7 @@ pub enum Duty {
     Operations,
     /// Brings dead letters back without a person, for organizations that want that.
     AutomaticReplay,
-    /// Tells organizations what was recorded for them.
+    /// Publishes the alerts that were recorded for organizations.
     Alerts,
     /// Frees deliveries that are held behind nothing.
     FreeHeads,

@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Something that happened, as its publisher told it.
+/// Something that happened, as its publisher described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its identity, and the `webhook-id` of every request about it.
@@ -60,7 +60,7 @@ impl Event {
         self.received.as_ref().is_some_and(|received| received.duplicate_of.is_some())
     }
 
-    /// What tells it apart from another event with the same idempotency key.
+    /// What distinguishes it from another event with the same idempotency key.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.event_type, &self.data)
     }
@@ -140,7 +140,7 @@ pub enum EventTypePattern {
 }
 
 impl EventTypePattern {
-    /// Reads a pattern. A star may stand alone or after a final dot, nowhere else.
+    /// Reads a pattern. A star may be the whole pattern or follow its final dot, nowhere else.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "*" {
             return Some(Self::Any);

@@ -42,13 +42,13 @@ pub struct FailingClock {
     pub failing_since: Option<Timestamp>,
     /// When the owner was warned.
     pub warned_at: Option<Timestamp>,
-    /// Whether the owner was told of trouble, and is to be told of its end.
+    /// Whether the owner was notified of failures, and is to be notified of the recovery.
     pub owes_recovery: bool,
-    /// When it succeeded again, until the owner is told of it.
+    /// When it succeeded again, until the owner is notified of it.
     pub recovered_at: Option<Timestamp>,
 }
 
-/// What an owner is told about an endpoint's health.
+/// A notification about an endpoint's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthReportKind {
     /// It fails, and will be disabled.
@@ -97,9 +97,9 @@ pub const HEALTH_RECORDS_MAX: usize = 20;
 /// Why a clock begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockReset {
-    /// A person paused or disabled it, and lets it go on.
+    /// A person paused or disabled it, and resumed it.
     ByOwner,
-    /// It was disabled for what it answered, and is enabled again: the owner is told when it works.
+    /// It was disabled for what it answered, and is enabled again: the owner is notified when it works.
     AfterTrouble,
 }
 
@@ -124,7 +124,7 @@ impl FailingClock {
         *self = Self { owes_recovery, recovered_at: self.recovered_at, ..Self::default() };
     }
 
-    /// Notes what is reported, unless the clock no longer stands as whoever reports it saw it: then it says `false`, and nothing is reported.
+    /// Notes what is reported, unless the clock has changed since the caller read it: then it returns `false`, and nothing is reported.
     pub fn report(&mut self, kind: HealthReportKind, seen: &Self, at: Timestamp) -> bool {
         let is_as_seen = match kind {
             HealthReportKind::Warned => {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_stops_it_and_is_told_only_if_trouble_was() {
+    fn a_success_stops_it_and_is_reported_only_if_the_failures_were() {
         let failing = after(&[(0.0, 2), (12.0, 1)]);
         let mut quiet = failing;
         quiet.add(&tally(13.0, 0), &FailingRule::default());
@@ -258,7 +258,7 @@ mod tests {
 
         let mut warned = failing;
         assert!(warned.report(HealthReportKind::Warned, &failing, at(90.0)));
-        assert!(!warned.report(HealthReportKind::Warned, &failing, at(91.0)), "it is told once");
+        assert!(!warned.report(HealthReportKind::Warned, &failing, at(91.0)), "it is reported once");
         warned.add(&tally(92.0, 0), &FailingRule::default());
         assert_eq!(warned, FailingClock { recovered_at: Some(at(92.0)), ..FailingClock::default() });
         let seen = warned;

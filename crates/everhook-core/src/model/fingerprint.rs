@@ -1,4 +1,4 @@
-//! What tells two events apart that were published under one idempotency key.
+//! What distinguishes two events that were published under one idempotency key.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -7,7 +7,7 @@ use crate::model::EventType;
 /// How many bytes of the hash are kept: nobody finds two events with the same 128 bits that would be worth it to them.
 pub const FINGERPRINT_BYTES: usize = 16;
 
-/// A hash of an event's type and of the bytes of its data. Kept beside a key that a publisher gave, for as long as the data is kept: whoever has it
+/// A hash of an event's type and of the bytes of its data. Kept beside a key that a publisher gave, for as long as the data is kept: who has it
 /// can try out what the data was, so that erasing the data removes it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; FINGERPRINT_BYTES]);

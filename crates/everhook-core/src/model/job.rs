@@ -42,7 +42,7 @@ pub struct JobAnswer {
     pub outcome: JobOutcome,
     /// The result, or the error: a JSON text, sealed with the lane as its owner.
     pub data: Bytes,
-    /// The SHA-256 of what came: whoever says the same again is told the same.
+    /// The SHA-256 of the result: repeating the same result gets the same response.
     pub hash: [u8; 32],
     /// When it came.
     pub at: Timestamp,
@@ -101,8 +101,8 @@ pub struct JobAttempt {
 }
 
 impl JobRecord {
-    /// What is kept once an attempt was begun. The answer that the attempt finds, if one stands, is in it; then no request is made. An answer to another
-    /// delivery does not stand: somebody wants the job done again.
+    /// What is kept once an attempt was begun. The answer that the attempt finds, if there is one that counts, is in it; then no request is made. An answer to another
+    /// delivery does not count: the job is to be done again.
     pub fn begin(before: Option<Self>, attempt: &JobAttempt) -> Self {
         let (mut tokens, answer) = match before {
             Some(Self { tokens, answer, delivery, .. }) => (tokens, answer.filter(|_| delivery == attempt.delivery)),
@@ -137,7 +137,7 @@ impl JobAnswer {
     }
 }
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobStatus {
     /// The app is to be asked, for the first time or again.
@@ -148,7 +148,7 @@ pub enum JobStatus {
     Completed,
     /// The app said that it failed.
     Failed,
-    /// It was given up: the app did not answer as it should. There is a dead letter.
+    /// It was given up: the app gave no valid answer. There is a dead letter.
     Dead,
     /// A person cancelled it, its event was erased, or its application was deleted.
     Cancelled,

@@ -37,7 +37,7 @@ impl CapabilityName {
     }
 }
 
-/// The lane in which the callers of an application's jobs are told how these ended. It is beside the lanes of the capabilities, so that an app that is away
+/// The lane in which the callers of an application's jobs are notified of how these ended. It is beside the lanes of the capabilities, so that an app that is away
 /// holds up nobody's news.
 pub fn callback_lane(application: ApplicationId) -> LaneId {
     lane_of(b"everhook callbacks ", application, b"")

@@ -21,7 +21,7 @@ pub struct Operation {
     pub endpoint: Option<EndpointId>,
     /// What it does.
     pub kind: OperationKind,
-    /// Where it stands.
+    /// Its state.
     pub status: OperationStatus,
     /// How many (event, endpoint), events to be erased or pieces of a backfill it is about; grows until the selection is complete.
     pub total: u64,
@@ -60,7 +60,7 @@ impl Operation {
         is_measurable.then(|| self.worked() as f64 / worked_for.as_secs_f64())
     }
 
-    /// How long it still takes, as far as can be told.
+    /// How long it still takes, as far as it can be estimated.
     pub fn eta(&self, now: Timestamp) -> Option<Duration> {
         if !matches!(self.status, OperationStatus::Pending | OperationStatus::Running) {
             return None;
@@ -119,7 +119,7 @@ impl OperationKind {
     }
 }
 
-/// Where an operation stands.
+/// The status of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationStatus {
     /// It is selecting, or waits for its start.
@@ -130,7 +130,7 @@ pub enum OperationStatus {
     Finished,
     /// A person stopped it. What it had done stays done.
     Cancelled,
-    /// It cannot go on.
+    /// It cannot continue.
     Failed,
 }
 
@@ -278,7 +278,7 @@ impl Wanted {
     }
 }
 
-/// How an (event, endpoint) stands: what became of its newest delivery.
+/// The state of an (event, endpoint): that of its newest delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewestDelivery {
     /// There is none.

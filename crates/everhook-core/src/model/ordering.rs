@@ -89,7 +89,7 @@ impl OrderingMode {
     }
 }
 
-/// Where a new delivery stands in its endpoint's order.
+/// The place of a new delivery in its endpoint's order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The mode that holds for it, whatever the endpoint's becomes.

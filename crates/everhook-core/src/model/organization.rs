@@ -22,7 +22,7 @@ pub struct Organization {
     pub limits: OrganizationLimits,
     /// Whose nodes send for it.
     pub worker_pool: PoolName,
-    /// Who is told by e-mail what its administrators should know. No address twice.
+    /// Who gets the e-mails for its administrators. No address twice.
     pub admin_emails: Vec<EmailAddress>,
     /// When it was made.
     pub created_at: Timestamp,

@@ -4,7 +4,7 @@
 
 use uuid::Uuid;
 
-/// Where a page stands in its list.
+/// The position of a page in its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cursor {
     /// From the newest row.
@@ -21,7 +21,7 @@ pub enum Cursor {
 pub struct PageRequest {
     /// How many rows at most.
     pub limit: u32,
-    /// Where it stands.
+    /// Its position.
     pub cursor: Cursor,
 }
 
@@ -39,7 +39,7 @@ pub struct Page<T> {
 impl<T> Page<T> {
     /// Makes the page of rows that were read in the cursor's direction, one more than asked if there were as many.
     ///
-    /// The extra row only tells that the list goes on, and is dropped.
+    /// The extra row only shows that the list continues, and is dropped.
     pub fn from_read(rows: Vec<T>, request: PageRequest, id: impl Fn(&T) -> Uuid) -> Self {
         Self::from_walk(rows, request, id, None)
     }
@@ -49,19 +49,19 @@ impl<T> Page<T> {
     /// The page may then have fewer rows than asked for, or none, and its cursor continues behind that id.
     pub fn from_walk(mut rows: Vec<T>, request: PageRequest, id: impl Fn(&T) -> Uuid, stopped_at: Option<Uuid>) -> Self {
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
-        let goes_on = rows.len() > limit;
+        let has_more = rows.len() > limit;
         rows.truncate(limit);
         let (older, newer) = match request.cursor {
-            Cursor::Newest => (goes_on, false),
-            Cursor::OlderThan(_) => (goes_on, true),
+            Cursor::Newest => (has_more, false),
+            Cursor::OlderThan(_) => (has_more, true),
             Cursor::NewerThan(_) => {
                 rows.reverse();
-                (true, goes_on)
+                (true, has_more)
             }
         };
         let mut next = rows.last().filter(|_| older).map(|row| Cursor::OlderThan(id(row)));
         let mut prev = rows.first().filter(|_| newer).map(|row| Cursor::NewerThan(id(row)));
-        if let Some(stopped_at) = stopped_at.filter(|_| !goes_on) {
+        if let Some(stopped_at) = stopped_at.filter(|_| !has_more) {
             match request.cursor {
                 Cursor::Newest | Cursor::OlderThan(_) => next = Some(Cursor::OlderThan(stopped_at)),
                 Cursor::NewerThan(_) => prev = Some(Cursor::NewerThan(stopped_at)),

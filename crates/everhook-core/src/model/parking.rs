@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 /// The longest name of what is waited for, in bytes.
 pub const WAITS_FOR_BYTES_MAX: usize = 256;
 
-/// What a parked delivery waits for, by a name that whoever brings it knows, too: 1 to 256 bytes, none of them of a control character. It means something
+/// What a parked delivery waits for, by a name that its provider knows, too: 1 to 256 bytes, none of them of a control character. It means something
 /// within one organization.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WaitsFor(Box<str>);

@@ -38,7 +38,7 @@ impl RetentionPeriods {
         interval: Duration::from_secs(3_600),
     };
 
-    /// When a dead letter goes, as it stands now; `None` if never, or not while it is being retried.
+    /// When a dead letter in its current state is removed; `None` if never, or not while it is being retried.
     pub fn dead_letter_expires_at(&self, status: DeadLetterStatus, last_failure_at: Timestamp) -> Option<Timestamp> {
         (status != DeadLetterStatus::Retrying).then_some(())?;
         Some(last_failure_at + self.dead_letters?)

@@ -24,7 +24,7 @@ pub struct RetrySchedule {
     pub timeout: Option<Duration>,
 }
 
-/// A retry schedule that an organization made and named, as it stands now.
+/// A retry schedule that an organization created and named, in its current version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrganizationSchedule {
     /// Its identity; the name can change.

@@ -33,7 +33,7 @@ impl Revision {
         }
     }
 
-    /// The number that an endpoint has after a change: a new one only if a receiver could tell.
+    /// The number that an endpoint has after a change: a new one only if a receiver could notice the difference.
     pub fn number_after(before: &Endpoint, after: &Endpoint) -> RevisionNumber {
         if Self::of(before) == Self::of(after) { before.revision } else { before.revision.next() }
     }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::time::Timestamp;
 
-/// Tells sealing keys apart without telling anything about them.
+/// Identifies sealing keys without revealing anything about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SealKeyId(pub [u8; 4]);
 
@@ -25,7 +25,7 @@ impl fmt::Display for SealKeyId {
     }
 }
 
-/// How sealing stands in a store.
+/// The state of sealing in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealing {
     /// What is sealed from now on is sealed with this key.
@@ -49,7 +49,7 @@ pub struct Rotation {
     pub place: SealedPlace,
     /// How many rows this pass has sealed again.
     pub resealed_in_pass: u64,
-    /// How many rows were looked at, in all passes.
+    /// How many rows were examined, in all passes.
     pub looked_at: u64,
     /// How many rows were sealed again.
     pub resealed: u64,
@@ -64,7 +64,7 @@ pub struct Rotation {
 /// Where a pass is: behind this row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedPlace {
-    /// What is looked at.
+    /// The table that is examined.
     pub kind: SealedKind,
     /// The id of the last row.
     pub id: Uuid,
@@ -82,7 +82,7 @@ impl SealedPlace {
     }
 }
 
-/// What has sealed values, in the order in which a pass looks at it.
+/// What has sealed values, in the order in which a pass examines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedKind {
     /// Secrets and header values of endpoints.
@@ -147,7 +147,7 @@ impl SealedKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// What is looked at after it; `None` after the last.
+    /// What is examined after it; `None` after the last.
     pub fn next(self) -> Option<Self> {
         let at = Self::ALL.into_iter().position(|kind| kind == self)?;
         Self::ALL.get(at + 1).copied()

@@ -71,7 +71,7 @@ pub enum SigningKey {
 #[error("{0}")]
 pub struct InvalidSecret(pub &'static str);
 
-/// The prefixes by which Standard Webhooks tells keys apart.
+/// The prefixes by which Standard Webhooks distinguishes keys.
 const HMAC_PREFIX: &str = "whsec_";
 const ED25519_PREFIX: &str = "whsk_";
 const PUBLIC_PREFIX: &str = "whpk_";

@@ -34,7 +34,7 @@ pub struct Source {
     pub organization: OrganizationId,
     /// The application that its events are published to.
     pub application: ApplicationId,
-    /// Unique in the organization. In the organization `default` it stands for the id in the URL.
+    /// Unique in the organization. In the organization `default` it can be used in place of the id in the URL.
     pub name: SourceName,
     /// Which preset its requests are read by, such as `github`.
     pub kind: String,
@@ -44,7 +44,7 @@ pub struct Source {
     pub secrets: Vec<SealedSecret>,
     /// What some providers show in their handshake.
     pub verify_token: Option<SealedSecret>,
-    /// The provider's subscription that requests must name, where its kind looks at it.
+    /// The provider's subscription that requests must name, where its kind examines it.
     pub subscription_id: Option<String>,
     /// The provider's id of the webhook or app, where its kind signs or checks it.
     pub app_id: Option<String>,
@@ -87,7 +87,7 @@ impl Source {
         self.held_by_pause()
     }
 
-    /// What deliveries wait for that were made during its pause, whatever the pause means by now; `None` if it is not paused. Whoever ends the pause releases
+    /// What deliveries wait for that were made during its pause, whatever the pause means by now; `None` if it is not paused. The end of the pause releases
     /// them. Each pause has a name of its own, which is released once and for all.
     pub fn held_by_pause(&self) -> Option<WaitsFor> {
         WaitsFor::parse(&format!("source:{}:{}", self.id, self.paused?.at.as_micros()))
@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// A source's name: 1 to 64 of `A-Z a-z 0-9 _ -`, and not a UUID, because it stands where an id may stand.
+/// A source's name: 1 to 64 of `A-Z a-z 0-9 _ -`, and not a UUID, because it is used where an id may be.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceName(Box<str>);
 
@@ -166,14 +166,14 @@ pub struct Dedupe {
     pub window: Duration,
 }
 
-/// What tells events apart.
+/// What distinguishes events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DedupeBy {
     /// The id that the provider gave it, where its kind finds one.
     Id,
     /// The value of this header. Lower case.
     Header(String),
-    /// What stands at this place of the body: a JSON pointer.
+    /// The value at this place of the body: a JSON pointer.
     Pointer(String),
     /// The body, byte for byte.
     Body,

@@ -1,7 +1,7 @@
 //! What happened at a source, in numbers: by the minute, and over a time.
 //!
 //! The door and the attempts count while the node runs, a store adds up what it is given, and the API shows it. Names that strangers choose are bounded here:
-//! whoever sends a thousand types of events gets one row for most of them.
+//! a source that gets a thousand types of events has one row for most of them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -75,8 +75,8 @@ impl SourceStatistics {
 
     /// Counts rejections.
     pub fn reject(&mut self, reason: &str, count: u64) {
-        let is_told_apart = self.rejected.contains_key(reason) || self.rejected.len() < REJECTION_REASONS_MAX;
-        let reason = if is_told_apart { reason } else { OTHER_REASONS };
+        let is_distinguished = self.rejected.contains_key(reason) || self.rejected.len() < REJECTION_REASONS_MAX;
+        let reason = if is_distinguished { reason } else { OTHER_REASONS };
         match self.rejected.get_mut(reason) {
             Some(known) => *known += count,
             None => drop(self.rejected.insert(reason.to_owned(), count)),

@@ -1,4 +1,4 @@
-//! What statistics promise: minutes add up to what one look at all attempts would have said.
+//! What statistics promise: minutes add up to what a count of all attempts would give.
 
 use uuid::Uuid;
 

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 pub struct TraceParent {
     /// The trace: 32 hexadecimal digits.
     pub trace: String,
-    /// The span of whoever asks.
+    /// The span of the caller.
     pub span: u64,
     /// Two hexadecimal digits, of which the last bit says whether the trace is recorded.
     pub flags: String,
@@ -46,14 +46,14 @@ pub struct TraceContext {
     pub trace: u128,
     /// The span that this follows from; none if the trace begins here.
     pub parent: Option<u64>,
-    /// Whether whoever began the trace records it; `None` if it begins here.
+    /// Whether the one that began the trace records it; `None` if it begins here.
     pub is_recorded: Option<bool>,
 }
 
 /// A piece of work that ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Where in which trace it stands.
+    /// Its place in its trace.
     pub context: TraceContext,
     /// Its identity in the trace.
     pub id: u64,

@@ -1,4 +1,4 @@
-//! Heeds what other nodes changed: what this one remembers of it is dropped, and its lanes are notified. Run by wiring where nodes share a store.
+//! Applies what other nodes changed: what this one remembers of it is dropped, and its lanes are notified. Run by wiring where nodes share a store.
 //!
 //! A change is followed by whoever reads first: the store stays the judge of every write, so that a node that lags a little sends by the old
 //! settings and never loses anything.

@@ -87,7 +87,7 @@ impl fmt::Display for BlockedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner {
             None => write!(f, "{} is {}", self.address, self.range),
-            Some(inner) => write!(f, "{} stands for {inner}, which is {}", self.address, self.range),
+            Some(inner) => write!(f, "{} maps to {inner}, which is {}", self.address, self.range),
         }
     }
 }
@@ -220,9 +220,9 @@ mod tests {
             ("::1", "::1 is a loopback address"),
             ("::127.0.0.1", "::7f00:1 is an IPv4-compatible address"),
             ("::8.8.8.8", "::808:808 is an IPv4-compatible address"),
-            ("::ffff:127.0.0.1", "::ffff:127.0.0.1 stands for 127.0.0.1, which is a loopback address"),
-            ("::ffff:10.0.0.1", "::ffff:10.0.0.1 stands for 10.0.0.1, which is a private address"),
-            ("::ffff:169.254.169.254", "::ffff:169.254.169.254 stands for 169.254.169.254, which is a cloud metadata address"),
+            ("::ffff:127.0.0.1", "::ffff:127.0.0.1 maps to 127.0.0.1, which is a loopback address"),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.1 maps to 10.0.0.1, which is a private address"),
+            ("::ffff:169.254.169.254", "::ffff:169.254.169.254 maps to 169.254.169.254, which is a cloud metadata address"),
             ("::ffff:0:127.0.0.1", "::ffff:0:7f00:1 is an IPv4-translated address"),
             ("64:ff9b::7f00:1", "64:ff9b::7f00:1 is a NAT64 address"),
             ("64:ff9b::808:808", "64:ff9b::808:808 is a NAT64 address"),

@@ -7,7 +7,7 @@ use crate::{
     policy::retry_after,
 };
 
-/// How many attempts a failing TLS handshake gets in all: certificates do not mend themselves.
+/// How many attempts a failing TLS handshake gets in all: certificates do not repair themselves.
 const TLS_ATTEMPTS_MAX: u32 = 3;
 
 /// What an attempt's outcome means for its delivery.

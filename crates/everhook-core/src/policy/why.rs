@@ -1,7 +1,9 @@
-//! Why an event was delivered to an endpoint, was not yet, or never will be: one line for a person who asks. Pure; called by `manage::why`.
+//! Why an event was delivered to a destination, was not yet, or never will be: one line for a person who asks. Pure; called by `manage::why`.
 //!
-//! It tells what the records say. What an endpoint asked for when the event was published is not kept, so that a missing delivery is explained
+//! It says what the records say. What an endpoint asked for when the event was published is not kept, so that a missing delivery is explained
 //! by what it asks for now, and says so where that does not explain it.
+
+pub mod absences;
 
 use crate::{
     model::{
@@ -15,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where an event stands at one endpoint, in words.
+/// The result of an event at one destination, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// One word of a fixed set, for programs.
@@ -38,8 +40,10 @@ impl Why {
 }
 
 /// What holds a lane up now, beside the times of its deliveries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneFacts {
+    /// What explanations call its destination, such as "endpoint".
+    pub destination: &'static str,
     /// Since when it is paused.
     pub paused_at: Option<Timestamp>,
     /// Whether its breaker keeps requests back, and until when as far as that is known.
@@ -54,7 +58,22 @@ pub struct LaneFacts {
     pub ordering: OrderingMode,
 }
 
-/// How a breaker stands in the way.
+impl Default for LaneFacts {
+    /// An endpoint that nothing holds up.
+    fn default() -> Self {
+        Self {
+            destination: "endpoint",
+            paused_at: None,
+            circuit: Circuit::Closed,
+            held_until: None,
+            in_flight: (0, 0),
+            rate_limit: None,
+            ordering: OrderingMode::None,
+        }
+    }
+}
+
+/// Whether a breaker keeps requests back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Circuit {
     /// It does not.
@@ -66,7 +85,7 @@ pub enum Circuit {
     HalfOpen,
 }
 
-/// What an endpoint asks of events, as it stands now.
+/// What an endpoint asks of events, by its current settings.
 pub struct EndpointCriteria<'a> {
     /// The types.
     pub event_types: &'a [EventTypePattern],
@@ -81,7 +100,7 @@ pub struct EndpointCriteria<'a> {
 }
 
 /// Every reason, as a code.
-pub const REASONS: [&str; 23] = [
+pub const REASONS: [&str; 32] = [
     "delivered",
     "retry",
     "not_due",
@@ -105,21 +124,33 @@ pub const REASONS: [&str; 23] = [
     "labels_differ",
     "filtered",
     "changed_since",
+    "duplicate",
+    "not_forwarded",
+    "addressed",
+    "no_processor",
+    "not_requested",
+    "channel_is_newer",
+    "channel_disabled",
+    "less_serious",
+    "not_a_recipient",
 ];
 
-/// Why a delivery stands where it does.
+/// Why a delivery is in its stage.
 pub fn of_delivery(delivery: &Delivery, lane: &LaneFacts, now: Timestamp) -> Why {
     let last_error = delivery.last_error.as_deref().unwrap_or("nothing was recorded");
     match &delivery.stage {
         Stage::Delivered { at } => Why::new("delivered", format!("delivered at {at}, by attempt {}", delivery.attempts)),
         Stage::Dead { at, cause } => Why::new(
             cause.as_str(),
-            format!("failed for good at {at} after {} because {}: {last_error}", times(delivery.attempts), death(*cause)),
+            format!("failed for good at {at} after {} because {}: {last_error}", times(delivery.attempts), death(*cause, lane.destination)),
         ),
-        Stage::Cancelled { at, cause } => Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(*cause))),
-        Stage::Held => {
-            Why::new("waits_for_order", format!("waits until the preceding delivery has ended, because {}", order(lane.ordering)))
+        Stage::Cancelled { at, cause } => {
+            Why::new(cause.as_str(), format!("cancelled at {at} because {}", cancelled(*cause, lane.destination)))
         }
+        Stage::Held => Why::new(
+            "waits_for_order",
+            format!("waits until the preceding delivery has ended, because {}", order(lane.ordering, lane.destination)),
+        ),
         Stage::Parked(parking) => of_parked(parking),
         Stage::Waiting { due_at } => of_waiting(delivery.attempts, last_error, *due_at, lane, now),
     }
@@ -136,7 +167,7 @@ fn of_parked(parking: &Parking) -> Why {
 /// What a person decided comes first, then what lasts longest.
 fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFacts, now: Timestamp) -> Why {
     if let Some(at) = lane.paused_at {
-        return Why::new("paused", format!("waits because the endpoint is paused since {at}"));
+        return Why::new("paused", format!("waits because the {} is paused since {at}", lane.destination));
     }
     if lane.circuit == Circuit::Open(None) {
         return Why::new("circuit_open", "waits because the circuit breaker was forced open until it is reset");
@@ -149,7 +180,8 @@ fn of_waiting(attempts: u32, last_error: &str, due_at: Timestamp, lane: &LaneFac
             return Why::new("circuit_open", format!("waits until {until} because the circuit breaker is open")).until(until);
         }
         (_, Some(until)) => {
-            return Why::new("retry_after", format!("waits until {until} because of the endpoint's Retry-After")).until(until);
+            let words = format!("waits until {until} because of the {}'s Retry-After", lane.destination);
+            return Why::new("retry_after", words).until(until);
         }
         _ => {}
     }
@@ -179,7 +211,7 @@ fn of_turn(due_at: Timestamp, lane: &LaneFacts) -> Why {
     if lane.circuit == Circuit::HalfOpen {
         return Why::new(
             "circuit_half_open",
-            format!("due since {due_at}; the circuit breaker is half-open and tests the endpoint with a few requests"),
+            format!("due since {due_at}; the circuit breaker is half-open and tests the {} with a few requests", lane.destination),
         );
     }
     let rate = lane.rate_limit.map_or(String::new(), |limit| match limit.per {
@@ -250,31 +282,32 @@ fn lacking(event: &Labels, wanted: &Labels) -> String {
     }
 }
 
-fn death(cause: DeathCause) -> &'static str {
+fn death(cause: DeathCause, destination: &str) -> String {
     match cause {
-        DeathCause::RetriesExhausted => "its retry schedule has no attempts left",
-        DeathCause::GivenUp => "this response is not retried",
-        DeathCause::Gone => "the endpoint answered 410 Gone",
-        DeathCause::TlsFailed => "the TLS handshake failed too often",
+        DeathCause::RetriesExhausted => "its retry schedule has no attempts left".to_owned(),
+        DeathCause::GivenUp => "this response is not retried".to_owned(),
+        DeathCause::Gone => format!("the {destination} answered 410 Gone"),
+        DeathCause::TlsFailed => "the TLS handshake failed too often".to_owned(),
     }
 }
 
-fn cancelled(cause: CancelCause) -> &'static str {
+fn cancelled(cause: CancelCause, destination: &str) -> String {
     match cause {
-        CancelCause::EndpointDisabled => "the endpoint was disabled",
-        CancelCause::DestinationDeleted => "its destination was deleted",
-        CancelCause::Erased => "the event's data was erased",
-        CancelCause::ByPerson => "a person cancelled it",
+        CancelCause::EndpointDisabled => format!("the {destination} was disabled"),
+        CancelCause::DestinationDeleted => "its destination was deleted".to_owned(),
+        CancelCause::Erased => "the event's data was erased".to_owned(),
+        CancelCause::ByPerson => "a person cancelled it".to_owned(),
     }
 }
 
-fn order(mode: OrderingMode) -> &'static str {
-    match mode {
-        OrderingMode::Strict => "the endpoint's deliveries are ordered",
-        OrderingMode::PerEventType => "the endpoint's deliveries are ordered by event type",
-        OrderingMode::PerKey => "the endpoint's deliveries are ordered by ordering key",
-        OrderingMode::None => "the endpoint's deliveries were ordered when it was created",
-    }
+fn order(mode: OrderingMode, destination: &str) -> String {
+    let ordered = match mode {
+        OrderingMode::Strict => "are ordered",
+        OrderingMode::PerEventType => "are ordered by event type",
+        OrderingMode::PerKey => "are ordered by ordering key",
+        OrderingMode::None => "were ordered when it was created",
+    };
+    format!("the {destination}'s deliveries {ordered}")
 }
 
 fn times(attempts: u32) -> String {

@@ -129,3 +129,29 @@ fn a_missing_delivery_of_an_erased_event_is_explained_as_far_as_can_be_told() {
         assert_eq!(why.reason, reason, "{}", why.words);
     }
 }
+
+#[test]
+fn a_delivery_to_another_destination_is_explained_by_that_ones_name() {
+    let processor = LaneFacts { destination: "processor", ordering: OrderingMode::PerKey, ..LaneFacts::default() };
+    let held = of_delivery(&delivery(Stage::Held, 0), &processor, at(NOW));
+    assert_eq!(held.words, "waits until the preceding delivery has ended, because the processor's deliveries are ordered by ordering key");
+    let app = LaneFacts { destination: "app", held_until: Some(at(NOW + 60)), ..LaneFacts::default() };
+    let waits = of_delivery(&delivery(Stage::Waiting { due_at: at(NOW) }, 1), &app, at(NOW));
+    assert_eq!((waits.reason, waits.words.as_str()), ("retry_after", "waits until 1970-01-01T00:17:40Z because of the app's Retry-After"));
+}
+
+#[test]
+fn an_event_that_no_endpoint_gets_says_so_and_one_for_anybody_leaves_it_to_the_endpoint() {
+    use super::absences::{Addressee, at_endpoints};
+    let original = EventId::from_uuid(Uuid::nil());
+    let source = crate::model::SourceName::parse("shop").expect("a name");
+    for (addressee, reason) in [
+        (Addressee::Nobody(original), Some("duplicate")),
+        (Addressee::ProcessorOnly(source), Some("not_forwarded")),
+        (Addressee::CapabilityOnly, Some("addressed")),
+        (Addressee::CallerOnly, Some("addressed")),
+        (Addressee::Anybody, None),
+    ] {
+        assert_eq!(at_endpoints(&addressee).map(|why| why.reason), reason, "{addressee:?}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Reads of the whole store that cost as much as there is to report, not as much as there is. Each goes on after the last row of the page before.
+/// Reads of the whole store that cost as much as there is to report, not as much as there is. Each continues after the last row of the page before.
 ///
 /// Nothing of applications `operational` is among what they return, but for [`WatchedLane::Channel`]: an alert about them would be delivered to them.
 /// Every method fails with [`StoreError::Unavailable`] if the store cannot be read.
@@ -64,7 +64,7 @@ pub struct SignalPlace {
 pub struct SignalPage<T> {
     /// The rows.
     pub rows: Vec<T>,
-    /// Where to go on; `None` if that was all.
+    /// Where to continue; `None` if that was all.
     pub next: Option<SignalPlace>,
 }
 
@@ -94,7 +94,7 @@ pub enum WatchedLane {
     Capability,
     /// All lanes of an application together.
     Application,
-    /// A way to tell people. Its failures are no alert, which would have to go the same way.
+    /// A channel for notifications. Its failures are no alert, which would have to go through the same channel.
     Channel,
 }
 

@@ -1,4 +1,4 @@
-//! Alert rules of organizations, and how rules stand at what they watch. Used by the job that evaluates rules, and by people.
+//! Alert rules of organizations, and the state of each rule for each target. Used by the job that evaluates rules, and by people.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ pub enum AlertRulePut {
     TooMany,
 }
 
-/// How alert rules stand at what they watch. Only what is not `ok`, or has a history, is kept.
+/// The state of alert rules for their targets. Only what is not `ok`, or has a history, is kept.
 ///
 /// Every method fails with [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing, as far as is known.
 #[async_trait]
@@ -54,11 +54,11 @@ pub trait AlertStore: Send + Sync {
     /// Alerts of all organizations that are not `ok`, after an id, in the order of ids; at most so many. It costs as much as there are of these.
     async fn open_alerts(&self, after: Option<AlertStatusId>, limit: u32) -> Result<Vec<AlertStatus>, StoreError>;
 
-    /// Keeps changes of alerts, each with what is reported of it, in one atomic write. Each says whether it was kept: it is not if the alert no longer stands as
+    /// Keeps changes of alerts, each with what is reported of it, in one atomic write. Each says whether it was kept: it is not if the alert is no longer in the state
     /// it was seen, so that of several nodes that report the same, one does.
     async fn save_alerts(&self, changes: Vec<AlertChange>) -> Result<Vec<bool>, StoreError>;
 
-    /// How a rule stands at one thing; `None` if nothing is kept of it.
+    /// The state of a rule for one target; `None` if nothing is kept of it.
     async fn alert_at(&self, organization: OrganizationId, rule: &str, target: Uuid) -> Result<Option<AlertStatus>, StoreError>;
 
     /// An alert of an organization.
@@ -80,10 +80,10 @@ pub trait AlertStore: Send + Sync {
     async fn forget_alerts(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError>;
 }
 
-/// A change of how an alert stands.
+/// A change of the state of an alert.
 #[derive(Clone, Debug)]
 pub struct AlertChange {
-    /// How it stands from now on. Its revision is the one that was seen; 0 if nothing was kept. If there is nothing to keep of it, it is deleted.
+    /// The new state. Its revision is the one that was seen; 0 if nothing was kept. If there is nothing to keep of it, it is deleted.
     pub status: AlertStatus,
     /// What is reported.
     pub alert: Option<Alert>,

@@ -106,7 +106,7 @@ impl BreakerVotes for SingleNode {
         Ok(VoteCount::default())
     }
 
-    async fn tell_breaker(&self, _application: ApplicationId, _lane_id: LaneId) -> Result<(), StoreError> {
+    async fn report_breaker(&self, _application: ApplicationId, _lane_id: LaneId) -> Result<(), StoreError> {
         Ok(())
     }
 

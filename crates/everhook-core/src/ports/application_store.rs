@@ -51,7 +51,7 @@ pub trait ApplicationStore: Send + Sync {
 /// Some of what deleted organizations and applications had left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentsDeleted {
-    /// Those of the endpoints that are deleted now for which deliveries wait: their lanes are to be told.
+    /// Those of the endpoints that are deleted now for which deliveries wait: their lanes are to be notified.
     pub awaited: Vec<(ApplicationId, EndpointId)>,
     /// Whether there may be more.
     pub has_more: bool,

@@ -15,7 +15,7 @@ use crate::{
 /// safe.
 #[async_trait]
 pub trait ApprovalStore: Send + Sync {
-    /// Keeps a call that waits for a person, and what the organization is told of it, in one atomic write; unless its application has `pending_max` that
+    /// Keeps a call that waits for a person, and the alert about it, in one atomic write; unless its application has `pending_max` that
     /// wait, give or take those that are kept at the same moment, or was deleted. The same again changes nothing.
     async fn request_approval(&self, approval: Approval, pending_max: u32, alert: Alert) -> Result<ApprovalRequested, StoreError>;
 
@@ -58,7 +58,7 @@ pub trait ApprovalStore: Send + Sync {
 pub struct ApprovalFilter {
     /// Of this application.
     pub application: Option<ApplicationId>,
-    /// That stand so.
+    /// In that state.
     pub status: Option<ApprovalStatus>,
 }
 
@@ -78,7 +78,7 @@ pub enum ApprovalRequested {
 pub enum Decided {
     /// It is durable.
     Decided,
-    /// Somebody decided before: so it stands, whole.
+    /// A decision was made before: the approval as it is.
     Before(Box<Approval>),
     /// There is no such approval.
     NotFound,

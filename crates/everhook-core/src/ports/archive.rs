@@ -18,7 +18,7 @@ pub trait Archive: Send + Sync {
     /// [`ArchiveError`]: some of them may be there. Add them again later, which may leave some twice.
     async fn append(&self, at: Timestamp, records: Vec<ArchiveRecord>) -> Result<(), ArchiveError>;
 
-    /// How it stands.
+    /// Its state.
     fn status(&self) -> ArchiveStatus;
 }
 
@@ -47,7 +47,7 @@ pub enum ArchiveRecord {
     DeadLetter(Box<DeadLetter>),
 }
 
-/// How an archive stands.
+/// The state of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveStatus {
     /// Where it is, for people.

@@ -1,4 +1,4 @@
-//! The audit log: read here. Entries are written by the port calls that they tell of, in the same transaction.
+//! The audit log: read here. Entries are written by the port calls that they are about, in the same transaction.
 
 use async_trait::async_trait;
 use uuid::Uuid;

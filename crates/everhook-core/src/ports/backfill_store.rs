@@ -23,7 +23,7 @@ pub trait BackfillStore: Send + Sync {
     async fn backfill(&self, organization: OrganizationId, id: OperationId) -> Result<Option<KeptBackfill>, StoreError>;
 
     /// Adds the outcomes of the next pieces and counts them, in one atomic write. Says whether that was done: not unless the operation is running and has
-    /// exactly `known` outcomes. Whoever lost the duty and comes late adds nothing, and no piece is passed over.
+    /// exactly `known` outcomes. A node that lost the duty and comes late adds nothing, and no piece is passed over.
     async fn add_outcomes(&self, operation: OperationId, known: usize, outcomes: Vec<ChunkOutcome>) -> Result<bool, StoreError>;
 }
 

@@ -11,7 +11,7 @@ use crate::{
 
 pub use crate::model::OpenPeriod;
 
-/// Keeps how each breaker stands: written on each transition, read when a lane's owner starts.
+/// Keeps the state of each breaker: written on each transition, read when a lane's owner starts.
 #[async_trait]
 pub trait BreakerStore: Send + Sync {
     /// Every breaker that was ever other than closed.
@@ -26,7 +26,7 @@ pub trait BreakerStore: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn breaker(&self, lane_id: LaneId) -> Result<Option<BreakerRow>, StoreError>;
 
-    /// Keeps changes, in order, in one atomic write. Each stands alone: one that is outdated is not written, and the others are.
+    /// Keeps changes, in order, in one atomic write. Each is independent: one that is outdated is not written, and the others are.
     ///
     /// A transition into the open state begins a period, and one into the closed state ends it: history shows which deliveries waited for it.
     ///
@@ -41,14 +41,14 @@ pub trait BreakerStore: Send + Sync {
     async fn open_periods(&self, lane_id: LaneId, since: Timestamp, limit: u32) -> Result<Vec<OpenPeriod>, StoreError>;
 }
 
-/// How a breaker stands, as the store has it.
+/// The state of a breaker, as the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerRow {
     /// Whose.
     pub lane_id: LaneId,
     /// Rises by one with each change.
     pub revision: i64,
-    /// How it stands.
+    /// Its state.
     pub kept: KeptBreaker,
 }
 
@@ -61,11 +61,11 @@ pub struct BreakerChange {
     pub lane_id: LaneId,
     /// The revision that it makes: one more than the one it was decided on.
     pub revision: i64,
-    /// How the breaker stands now.
+    /// The current state of the breaker.
     pub kept: KeptBreaker,
     /// What happened; `None` if only numbers changed.
     pub transition: Option<BreakerTransition>,
-    /// What the organization is told.
+    /// The alerts about it.
     pub alerts: Vec<Alert>,
     /// What the audit log gets with it; `None` if the owner of the lane decided, which is no change of anybody's.
     pub entry: Option<AuditEntry>,
@@ -76,6 +76,6 @@ pub struct BreakerChange {
 pub enum BreakerKept {
     /// It is durable.
     Kept,
-    /// Somebody else changed it first: this is what stands.
+    /// Another writer changed it first: this is the current state.
     Outdated(BreakerRow),
 }

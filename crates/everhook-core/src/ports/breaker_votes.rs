@@ -1,4 +1,4 @@
-//! What nodes tell each other about the apps that they call: which capabilities they have calls of, and whose breakers have opened there.
+//! What nodes report to each other about the apps that they call: which capabilities they have calls of, and whose breakers have opened there.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -22,11 +22,11 @@ pub trait BreakerVotes: Send + Sync {
     /// Notes that a node's breaker has opened, in place of what it noted before. The node has calls.
     async fn vote(&self, vote: BreakerVote) -> Result<(), StoreError>;
 
-    /// How the nodes stand that have had calls of a capability since an instant, at another.
+    /// The votes, at an instant, of the nodes that have had calls of a capability since another.
     async fn votes(&self, lane_id: LaneId, callers_since: Timestamp, now: Timestamp) -> Result<VoteCount, StoreError>;
 
-    /// Has the other nodes look at the breaker of a capability again.
-    async fn tell_breaker(&self, application: ApplicationId, lane_id: LaneId) -> Result<(), StoreError>;
+    /// Has the other nodes read the breaker of a capability again.
+    async fn report_breaker(&self, application: ApplicationId, lane_id: LaneId) -> Result<(), StoreError>;
 
     /// Removes some votes of nodes that had no calls since an instant, at most `limit`. Says how many.
     async fn forget_votes(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError>;

@@ -1,4 +1,4 @@
-//! Where what a closed breaker counts goes on when its lane changes hands. How a breaker stands is in [`BreakerStore`](super::BreakerStore); this is what was
+//! What a closed breaker has counted, for the next owner when its lane changes hands. The state of a breaker is in [`BreakerStore`](super::BreakerStore); this is what was
 //! too little to open it.
 //!
 //! Written by the owner of a lane, at most once a second; read by the next. Whatever is lost here costs a few failures that count anew.

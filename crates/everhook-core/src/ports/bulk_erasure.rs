@@ -27,7 +27,7 @@ pub trait BulkErasure: Send + Sync {
     /// Adds events to the list of an operation that erases, and moves its selection on, in one atomic write. An event that it has already is left
     /// as it is.
     ///
-    /// At most 2,000 events. Nothing is written unless the selection still stands where the step began, as in [`OperationStore::select`](super::OperationStore::select).
+    /// At most 2,000 events. Nothing is written unless the selection is still at the position where the step began, as in [`OperationStore::select`](super::OperationStore::select).
     async fn select_for_erasure(&self, step: ErasureStep) -> Result<(), StoreError>;
 
     /// The next events that an operation erases.
@@ -45,11 +45,11 @@ pub trait BulkErasure: Send + Sync {
 pub struct ErasureStep {
     /// Which operation.
     pub operation: OperationId,
-    /// The id behind which they were looked for: where the selection stands before this step.
+    /// The id behind which they were looked for: the position of the selection before this step.
     pub after: Uuid,
     /// The events.
     pub events: Vec<EventId>,
-    /// Where the selection stands after this step.
+    /// The position of the selection after this step.
     pub phase: Phase,
 }
 

@@ -21,8 +21,8 @@ pub trait Changes: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn newest(&self) -> Result<ChangeCursor, StoreError>;
 
-    /// The changes after a place, oldest first, and the place to go on from. The node's own may be among them, and some
-    /// that were told before: a change of a write that is still open while a later one is durable is not passed over. A place that is too old to know what came after it is
+    /// The changes after a place, oldest first, and the place to continue from. The node's own may be among them, and some
+    /// that were returned before: a change of a write that is still open while a later one is durable is not passed over. A place that is too old to know what came after it is
     /// answered with [`Change::Everything`].
     ///
     /// # Errors
@@ -64,6 +64,6 @@ pub enum Change {
     Erased(EventId),
     /// A delivery that waited for this endpoint was cancelled: what is in memory of its lane must be read again.
     Cancelled(ApplicationId, EndpointId),
-    /// Nobody knows any more what. What was erased is told all the same.
+    /// It is not known any more what. What was erased is returned all the same.
     Everything,
 }

@@ -94,7 +94,7 @@ impl ConfigVersion {
 /// more, so that the pages together are as good as one snapshot: that of the last page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigCursor {
-    /// The application's version at which the reader knew everything; `None` if it knows nothing yet. Endpoints that were deleted later are told.
+    /// The application's version at which the reader knew everything; `None` if it knows nothing yet. Endpoints that were deleted later are included.
     pub since: Option<i64>,
     /// Endpoints that changed at this version or before it are known,
     pub version: i64,
@@ -111,7 +111,7 @@ impl ConfigCursor {
         Self { since: Some(known.application), version: known.application, endpoint: EndpointId::from_uuid(Uuid::max()) }
     }
 
-    /// Where to go on after a page of this version whose last endpoint changed at `version`.
+    /// Where to continue after a page of this version whose last endpoint changed at `version`.
     #[must_use]
     pub fn next(self, page: ConfigVersion, version: i64, endpoint: EndpointId) -> Self {
         Self { since: self.since.or(Some(page.application)), version, endpoint }
@@ -142,7 +142,7 @@ pub struct ConfigPage {
     pub pool: PoolAssignment,
     /// Endpoints that changed after the cursor, in that order, the disabled included; the deleted only if they may be known to the reader.
     pub endpoints: Vec<Endpoint>,
-    /// Where to go on; `None` if everything at this version is known now.
+    /// Where to continue; `None` if everything at this version is known now.
     pub next: Option<ConfigCursor>,
 }
 
@@ -155,7 +155,7 @@ pub struct Definitions {
     pub event_types: Vec<EventTypeMark>,
     /// The versions of its retry schedules that are in force.
     pub schedules: Vec<(ScheduleId, ScheduleVersion)>,
-    /// Who is told what happens in its application `operational`, beside the endpoints there.
+    /// Who is notified of what happens in its application `operational`, beside the endpoints there.
     pub channels: Vec<Channel>,
     /// The processors of its sources, in the order of their ids.
     pub processors: Vec<SourceProcessor>,

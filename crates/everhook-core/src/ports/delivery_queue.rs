@@ -105,7 +105,7 @@ pub struct DueQueue {
     pub due_from: Timestamp,
     /// At most this many.
     pub limit: u32,
-    /// Whoever asks has these already: they are read too, but without their events.
+    /// The caller has these already: they are read too, but without their events.
     pub known: FxHashSet<DeliveryId>,
 }
 
@@ -131,17 +131,17 @@ pub struct Settlement {
     pub ordered: bool,
     /// The attempt. Its number fences: it is recorded only if it is the delivery's next.
     pub attempt: Attempt,
-    /// Where the delivery stands now.
+    /// The current stage of the delivery.
     pub stage: Stage,
     /// What the destination was when the attempt was made (a URL, an address, a name), for the dead letter.
     pub target: String,
     /// Disables the endpoint for this reason, if it is enabled and still has this URL: what an old address answers says nothing of a new one.
     pub disables: Option<Box<Disabling>>,
-    /// What the organization is told, each under its condition.
+    /// The alerts to record, each under its condition.
     pub alerts: Vec<SettlementAlert>,
 }
 
-/// Something that the organization is told about a settlement.
+/// An alert about a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettlementAlert {
     /// What.
@@ -150,12 +150,12 @@ pub struct SettlementAlert {
     pub condition: AlertCondition,
 }
 
-/// What must be true of a settlement for an alert of it to be told. Only the store knows that, in the write that records both.
+/// What must be true of a settlement for an alert of it to be published. Only the store knows that, in the write that records both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertCondition {
     /// The settlement was recorded.
     Always,
-    /// It is this settlement that disabled the endpoint. This is also told if the delivery had ended before, because its event was erased.
+    /// It is this settlement that disabled the endpoint. This is also published if the delivery had ended before, because its event was erased.
     IfDisabledByThis,
     /// The delivery was made by [`ReplayBy::Automatic`].
     IfAutomaticReplay,
@@ -205,19 +205,19 @@ impl Settlement {
         self.alerts.iter().any(|alert| alert.condition == AlertCondition::IfAutomaticReplay)
     }
 
-    /// What is told of a settlement that was recorded.
+    /// The alerts of a settlement that was recorded.
     pub fn alerts_given(&self, facts: AlertFacts) -> impl Iterator<Item = &Alert> {
         let is_true = move |condition| match condition {
             AlertCondition::Always => true,
             AlertCondition::IfDisabledByThis => facts.disabled_by_this,
             AlertCondition::IfAutomaticReplay => facts.automatic_replay,
         };
-        self.alerts.iter().filter(move |told| is_true(told.condition)).map(|told| &told.alert)
+        self.alerts.iter().filter(move |alert| is_true(alert.condition)).map(|alert| &alert.alert)
     }
 
-    /// What is told of a settlement that came too late for its delivery and still disabled the endpoint.
+    /// The alerts of a settlement that came too late for its delivery and still disabled the endpoint.
     pub fn alerts_of_disabling(&self) -> impl Iterator<Item = &Alert> {
-        self.alerts.iter().filter(|told| told.condition == AlertCondition::IfDisabledByThis).map(|told| &told.alert)
+        self.alerts.iter().filter(|alert| alert.condition == AlertCondition::IfDisabledByThis).map(|alert| &alert.alert)
     }
 }
 
@@ -348,7 +348,7 @@ pub struct ReplayItem {
     pub delivery: DeliveryId,
     /// The schedule version it keeps.
     pub retry_schedule: ScheduleVersion,
-    /// Where it stands in its endpoint's order: at the tail.
+    /// Its place in its endpoint's order: at the tail.
     pub placement: Placement,
     /// The version of the application's configuration that the placement was read from.
     pub config_version: i64,

@@ -19,14 +19,14 @@ pub trait EndpointHealthStore: Send + Sync {
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn failing_endpoints(&self, request: FailingRequest) -> Result<Vec<FailingEndpoint>, StoreError>;
 
-    /// Endpoints that succeeded after their owners were told of trouble, and whose owners were not told of that yet; at most so many.
+    /// Endpoints that succeeded after their owners were notified of failures, and whose owners were not notified of the recovery yet; at most so many.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.
     async fn recovered_endpoints(&self, limit: u32) -> Result<Vec<FailingEndpoint>, StoreError>;
 
     /// Records a report in one atomic write: in the clock and the history of the endpoint, as an alert, and with the endpoint disabled if it says so. Says `false`,
-    /// and records nothing, if the clock no longer stands as it was seen, or the endpoint is to be disabled and is not enabled or is paused: several nodes may
+    /// and records nothing, if the clock has changed since it was read, or the endpoint is to be disabled and is not enabled or is paused: several nodes may
     /// report the same, and one of them does.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ pub struct HealthReport {
     pub seen: FailingClock,
     /// What its history gets.
     pub record: HealthRecord,
-    /// What its owner is told.
+    /// The alert for its owner.
     pub alert: Alert,
     /// How it is disabled, if it is.
     pub disables: Option<Disabling>,

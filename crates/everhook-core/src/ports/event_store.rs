@@ -14,13 +14,13 @@ use crate::{
 pub trait EventStore: Send + Sync {
     /// Records each event together with its deliveries, or finds the one that has its idempotency key already.
     ///
-    /// There is one answer for each event, in the order of `events`, and each stands alone. When this returns, what was accepted is on disk.
+    /// There is one answer for each event, in the order of `events`, and each is independent of the others. When this returns, what was accepted is on disk.
     /// Sequence numbers rise in the order given. An event with more deliveries than one commit should hold is completed in steps that survive
     /// a crash; the answer comes after the last.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] for an event: it was not recorded, as far as is known; its idempotency key makes trying again safe. A batch
-    /// may take several commits: those before the one that failed stand, and nothing after it was tried.
+    /// may take several commits: those before the one that failed are kept, and nothing after it was tried.
     async fn record(&self, events: Vec<NewEvent>) -> Vec<Result<Recorded, StoreError>>;
 
     /// Looks which of these events have a key that was given before, and records nothing: one answer for each, what [`EventStore::record`] would say of a
@@ -47,7 +47,7 @@ pub trait EventStore: Send + Sync {
 
     /// Erases an event's data, labels and headers, what is kept of how it was received, and what endpoints answered to it, ends its open deliveries as `cancelled: erased`, frees what
     /// was held behind them, discards its dead letters, and enters that in the audit log, in one atomic write. The event stays, without data, and
-    /// so does its idempotency key, without the fingerprint: whoever gives it again hears [`Recorded::KeyReused`]. Nothing new is made of it from then
+    /// so does its idempotency key, without the fingerprint: a publisher that gives it again gets [`Recorded::KeyReused`]. Nothing new is made of it from then
     /// on.
     ///
     /// An event with more deliveries than one commit should hold loses its data in the first and is completed in steps that survive a crash; the
@@ -57,7 +57,7 @@ pub trait EventStore: Send + Sync {
     /// [`StoreError::Unavailable`]: nothing was erased, as far as is known; erasing again is safe.
     async fn erase(&self, erasure: Erasure) -> Result<Erased, StoreError>;
 
-    /// Makes each `alias` another name of its event, for [`crate::ports::History::event`]: a publisher was told that id before it was known that
+    /// Makes each `alias` another name of its event, for [`crate::ports::History::event`]: a publisher got that id before it was known that
     /// its key was taken. Doing it again changes nothing.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ pub trait EventStore: Send + Sync {
 pub struct EventAlias {
     /// The id that no event has.
     pub alias: EventId,
-    /// The event that it stands for.
+    /// The event that it refers to.
     pub event: EventId,
 }
 
@@ -148,7 +148,7 @@ pub struct NewDelivery {
     pub lane_id: LaneId,
     /// The schedule version it keeps.
     pub retry_schedule: ScheduleVersion,
-    /// Where it stands in its endpoint's order.
+    /// Its place in its endpoint's order.
     pub placement: Placement,
 }
 

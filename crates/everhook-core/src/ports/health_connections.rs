@@ -129,7 +129,7 @@ pub struct EndedRefresh {
     pub user: HealthUser,
     /// Who had the right.
     pub by: Uuid,
-    /// What came of it.
+    /// Its result.
     pub outcome: RefreshOutcome,
     /// When.
     pub at: Timestamp,

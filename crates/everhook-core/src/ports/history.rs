@@ -24,7 +24,7 @@ pub trait History: Send + Sync {
         application: Option<ApplicationId>,
         key: String,
     ) -> Result<Option<EventId>, StoreError>;
-    /// One event with its data; without, if that was erased. An alias finds the event that it stands for, under that one's own id.
+    /// One event with its data; without, if that was erased. An alias finds the event that it refers to, under that one's own id.
     async fn event(&self, organization: OrganizationId, id: EventId) -> Result<Option<(EventSummary, Option<Event>)>, StoreError>;
     /// Lists events that came through a source, newest first, without their data. Nothing if the source is another organization's.
     async fn received_events(
@@ -185,7 +185,7 @@ pub struct DeadLetterFilter {
     pub kind: Option<LaneKind>,
     /// Of this type.
     pub event_type: Option<EventType>,
-    /// That stand so.
+    /// In that state.
     pub status: Option<DeadLetterStatus>,
     /// Whose last attempt failed so.
     pub category: Option<FailureCategory>,

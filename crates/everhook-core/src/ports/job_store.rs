@@ -9,7 +9,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Records of jobs. Deleting or erasing a job's event is not told here: [`EventStore::erase`](crate::ports::EventStore::erase) removes the record in its
+/// Records of jobs. Deleting or erasing a job's event needs no call of this port: [`EventStore::erase`](crate::ports::EventStore::erase) removes the record in its
 /// own write.
 ///
 /// Every method fails with [`StoreError::Unavailable`] if the store cannot be reached; then nothing was written, as far as is known, and calling again is

@@ -1,4 +1,4 @@
-//! How lanes stand, as their owner knows it.
+//! The state of lanes, as their owner knows it.
 
 use async_trait::async_trait;
 
@@ -11,7 +11,7 @@ use crate::{
 /// Asks the owner of a lane what only it knows.
 #[async_trait]
 pub trait Lanes: Send + Sync {
-    /// How a lane stands now. `None` if its owner has nothing of it in memory, or cannot be asked: then what the store keeps is all there is.
+    /// The current state of a lane. `None` if its owner has nothing of it in memory, or cannot be asked: then what the store keeps is all there is.
     async fn report(&self, lane_id: LaneId) -> Option<LaneReport>;
 
     /// Takes a delivery out of its lane, so that no attempt of it begins while it is being cancelled in the store. Unless an attempt is under way, the caller
@@ -44,7 +44,7 @@ pub enum Withdrawal {
     Elsewhere,
 }
 
-/// How a lane stands.
+/// The state of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneReport {
     /// What its breaker counts.

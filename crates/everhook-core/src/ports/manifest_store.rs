@@ -10,7 +10,7 @@ use crate::{
 
 /// The manifests of applications. Deleting an application deletes its manifest, its secrets and its health check in the same write.
 ///
-/// Every change is told to other nodes as [`Change::Application`](crate::ports::Change::Application). Every method fails with
+/// Every change is announced to other nodes as [`Change::Application`](crate::ports::Change::Application). Every method fails with
 /// [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing.
 #[async_trait]
 pub trait ManifestStore: Send + Sync {

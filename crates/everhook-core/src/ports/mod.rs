@@ -143,9 +143,9 @@ pub struct Ports {
     pub delivery_control: Arc<dyn DeliveryControl>,
     /// What ends the parking of deliveries.
     pub parked: Arc<dyn ParkedDeliveries>,
-    /// What organizations are to be told.
+    /// Operational events that are to be published.
     pub outbox: Arc<dyn Outbox>,
-    /// How breakers stand.
+    /// The state of breakers.
     pub breakers: Arc<dyn BreakerStore>,
     /// Organizations.
     pub organizations: Arc<dyn OrganizationStore>,
@@ -161,7 +161,7 @@ pub struct Ports {
     pub event_types: Arc<dyn EventTypeStore>,
     /// API keys.
     pub api_keys: Arc<dyn ApiKeyStore>,
-    /// Where people are told what happened.
+    /// Where notifications are sent.
     pub channels: Arc<dyn ChannelStore>,
     /// Where webhooks come in.
     pub sources: Arc<dyn SourceStore>,
@@ -191,7 +191,7 @@ pub struct Ports {
     pub endpoint_health: Arc<dyn EndpointHealthStore>,
     /// What organizations say about alert rules.
     pub alert_rules: Arc<dyn AlertRuleStore>,
-    /// How alert rules stand.
+    /// The state of alert rules.
     pub alerts: Arc<dyn AlertStore>,
     /// What alert rules are measured from.
     pub alert_signals: Arc<dyn AlertSignals>,
@@ -213,7 +213,7 @@ pub struct Ports {
     pub sealing: Arc<dyn SealingStore>,
     /// Who holds which shards and duties.
     pub leases: Arc<dyn Leases>,
-    /// How nodes tell each other what to look at.
+    /// How nodes notify each other of what to check.
     pub remote_hints: Arc<dyn RemoteHints>,
     /// What other nodes changed.
     pub changes: Arc<dyn Changes>,
@@ -221,7 +221,7 @@ pub struct Ports {
     pub spool: Option<Arc<dyn Spool>>,
     /// What closed breakers have counted.
     pub breaker_windows: Arc<dyn BreakerWindows>,
-    /// What nodes tell each other about the apps that they call.
+    /// What nodes report to each other about the apps that they call.
     pub breaker_votes: Arc<dyn BreakerVotes>,
     /// What nodes draw from together.
     pub throttle: Arc<dyn ThrottleStore>,

@@ -20,7 +20,7 @@ pub trait OperationCandidates: Send + Sync {
     async fn scan_dead_letters(&self, organization: OrganizationId, scan: Scan) -> Result<Scanned<DeadLetter>, StoreError>;
 
     /// Reads the next events of an organization that were accepted in a span (`from` included, `to` not), in the order of their ids, each with
-    /// how it stands at every endpoint. Those of other applications are passed over.
+    /// its state at every endpoint. Those of other applications are passed over.
     ///
     /// Stops early after an event with very many deliveries, so that one call costs little.
     async fn scan_events(
@@ -31,7 +31,7 @@ pub trait OperationCandidates: Send + Sync {
         scan: Scan,
     ) -> Result<Scanned<EventCandidate>, StoreError>;
 
-    /// One event, with how it stands at every endpoint.
+    /// One event, with its state at every endpoint.
     async fn newest_deliveries(&self, organization: OrganizationId, event: EventId) -> Result<Option<EventCandidate>, StoreError>;
 }
 
@@ -40,7 +40,7 @@ pub trait OperationCandidates: Send + Sync {
 pub struct Scan {
     /// After this id.
     pub after: Uuid,
-    /// How many rows are looked at, at most.
+    /// How many rows are examined, at most.
     pub limit: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Scan {
 pub struct Scanned<T> {
     /// The rows.
     pub rows: Vec<T>,
-    /// Up to where everything was looked at; `None` if that was the end.
+    /// Up to where everything was examined; `None` if that was the end.
     pub goes_on_after: Option<Uuid>,
 }
 
@@ -64,6 +64,6 @@ pub struct EventCandidate {
     pub event_type: EventType,
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// How it stands at the endpoints that it was ever delivered to, in the order of their ids.
+    /// Its state at the endpoints that it was ever delivered to, in the order of their ids.
     pub newest: Vec<(LaneId, NewestDelivery)>,
 }

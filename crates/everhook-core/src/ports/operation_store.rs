@@ -33,7 +33,7 @@ pub trait OperationStore: Send + Sync {
 
     /// Adds items to an operation and moves its selection on, in one atomic write. An item that it has already is left as it is.
     ///
-    /// At most 2,000 items. Nothing is written unless the selection still stands where the step began: not for an operation that has ended, and not
+    /// At most 2,000 items. Nothing is written unless the selection is still at the position where the step began: not for an operation that has ended, and not
     /// by a node that lost its duty and comes late. It would add what was worked off already, and everything behind it would be done twice.
     async fn select(&self, step: SelectionStep) -> Result<(), StoreError>;
 
@@ -47,7 +47,7 @@ pub trait OperationStore: Send + Sync {
     /// none if it has ended.
     async fn discard_next(&self, operation: OperationId, limit: u32) -> Result<u32, StoreError>;
 
-    /// Ends an operation, and keeps what the organization is told about that, and what is entered in the audit log.
+    /// Ends an operation, and records the alert about it and what is entered in the audit log.
     async fn end(&self, ending: Ending) -> Result<OperationEnded, StoreError>;
 
     /// Forgets items of an operation that has ended.
@@ -66,7 +66,7 @@ pub enum Begun {
 /// An operation that has something left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOperation {
-    /// How it stands.
+    /// Its state.
     pub operation: Operation,
     /// What it is about.
     pub selection: Selection,
@@ -77,7 +77,7 @@ pub struct OpenOperation {
 /// What is left to do of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its items are being selected; everything up to this id was looked at.
+    /// Its items are being selected; everything up to this id was examined.
     Selecting(Uuid),
     /// Its items wait to be worked off.
     Selected,
@@ -105,13 +105,13 @@ pub struct OperationItem {
 pub struct SelectionStep {
     /// Which operation.
     pub operation: OperationId,
-    /// The id behind which they were looked for: where the selection stands before this step.
+    /// The id behind which they were looked for: the position of the selection before this step.
     pub after: Uuid,
     /// The items: event, endpoint, and the delivery that would be done again.
     pub items: Vec<(EventId, LaneId, Option<DeliveryId>)>,
     /// How many more belong to it and need nothing.
     pub skipped: u64,
-    /// Where the selection stands after this step; `None` leaves it where it was.
+    /// The position of the selection after this step; `None` leaves it where it was.
     pub phase: Option<Phase>,
 }
 
@@ -126,7 +126,7 @@ pub struct Ending {
     pub status: OperationStatus,
     /// When.
     pub at: Timestamp,
-    /// What the organization is told, if this is what ends it.
+    /// The alert about it, if this is what ends it.
     pub alert: Alert,
     /// What the audit log gets with it; `None` if nobody ended it but itself.
     pub entry: Option<AuditEntry>,

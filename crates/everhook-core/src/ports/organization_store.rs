@@ -32,7 +32,7 @@ pub trait OrganizationStore: Send + Sync {
     /// nobody.
     async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError>;
 
-    /// Writes an organization's row as it stands: shows whether the store takes writes.
+    /// Writes an organization's row unchanged: shows whether the store takes writes.
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError>;
 }
 

@@ -22,10 +22,10 @@ pub trait ParkedDeliveries: Send + Sync {
     /// something came is never missed.
     async fn release(&self, release: Release) -> Result<Unparked, StoreError>;
 
-    /// When [`Self::resume_releases`] or [`Self::expire`] has something to do next; `None` if nothing is parked for a time and no release is looked at again.
+    /// When [`Self::resume_releases`] or [`Self::expire`] has something to do next; `None` if nothing is parked for a time and no release is checked again.
     async fn next_look(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Goes on with releases that are not complete, so many deliveries of each of some of them.
+    /// Continues releases that are not complete, so many deliveries of each of some of them.
     async fn resume_releases(&self, at: Timestamp, limit: u32) -> Result<Unparked, StoreError>;
 
     /// Lets deliveries wait, due at once, whose parking is over without what they waited for, oldest first, so many of them. They know: see

@@ -8,10 +8,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Tells the other nodes what to look at, and hears from them.
+/// Notifies the other nodes of what to check, and gets their hints.
 #[async_trait]
 pub trait RemoteHints: Send + Sync {
-    /// Something was made durable in these queues, whose lanes another node owns: whoever of this pool does should look. Returns at once and never
+    /// Something was made durable in these queues, whose lanes another node owns: the owner in this pool should look. Returns at once and never
     /// fails; what cannot be sent is dropped. Where every node hears every hint, the pool does not matter.
     fn waiting(&self, pool: &PoolName, queues: Vec<WaitingQueue>);
 

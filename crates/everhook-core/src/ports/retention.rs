@@ -13,7 +13,7 @@ use crate::{
 /// Removes what is past its time.
 #[async_trait]
 pub trait Retention: Send + Sync {
-    /// Takes one small step: looks at some rows from `from` on and removes those that may go.
+    /// Takes one small step: examines some rows from `from` on and removes those that may go.
     ///
     /// Nothing goes that something else still needs. Steps may be repeated, left out or interrupted at any point, by a crash as well: what one
     /// of them left is found by the next pass. A step never holds up a delivery for more than a tenth of a second.
@@ -49,9 +49,9 @@ pub struct Purge {
     pub what: RetentionClass,
     /// What is older than this may go.
     pub before: Timestamp,
-    /// Where to go on; the default is the beginning.
+    /// Where to continue; the default is the beginning.
     pub from: Place,
-    /// About how many rows it may look at, and remove.
+    /// About how many rows it may examine, and remove.
     pub limit: u32,
 }
 
@@ -74,7 +74,7 @@ pub struct Place {
 pub struct Purged {
     /// How many things went: events, dead letters and so on, not rows. A day that went as a whole is not counted.
     pub removed: u32,
-    /// Where the pass goes on; `None` at its end.
+    /// Where the pass continues; `None` at its end.
     pub next: Option<Place>,
 }
 
@@ -144,7 +144,7 @@ pub enum RowCount {
 }
 
 impl RowCount {
-    /// The number, whatever it stands for.
+    /// The number, whatever it counts.
     pub const fn number(self) -> u64 {
         match self {
             Self::Exactly(rows) | Self::About(rows) | Self::MoreThan(rows) => rows,

@@ -8,7 +8,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many rows one step of a pass looks at: some milliseconds, also where none of them is sealed.
+/// How many rows one step of a pass examines: some milliseconds, also where none of them is sealed.
 pub const RESEAL_ROWS: u32 = 200;
 /// How many bytes of sealed values it seals again, unless a single row has more: some ten milliseconds of a writer's time.
 pub const RESEAL_BYTES: u64 = 1 << 20;
@@ -17,7 +17,7 @@ pub const RESEAL_BYTES: u64 = 1 << 20;
 /// known, and calling again is safe.
 #[async_trait]
 pub trait SealingStore: Send + Sync {
-    /// How sealing stands; `None` before a first start has named a key.
+    /// The state of sealing; `None` before a first start has named a key.
     async fn sealing(&self) -> Result<Option<Sealing>, StoreError>;
 
     /// Begins to seal with another key, in one atomic write: from its commit on, nobody starts who does not have both keys.
@@ -32,16 +32,16 @@ pub trait SealingStore: Send + Sync {
     /// The names of the living nodes that seal with another key.
     async fn sealing_otherwise(&self, key: SealKeyId) -> Result<Vec<String>, StoreError>;
 
-    /// Looks at the next rows behind a place, at most [`RESEAL_ROWS`] and about [`RESEAL_BYTES`], seals again what is not sealed with the key in use,
+    /// Examines the next rows behind a place, at most [`RESEAL_ROWS`] and about [`RESEAL_BYTES`], seals again what is not sealed with the key in use,
     /// and moves the rotation on, in one atomic write. A value that somebody changed meanwhile is left to the next pass.
     ///
-    /// `None` if the rotation does not stand there, was stopped, or there is none: nothing was written.
+    /// `None` if the rotation is not at that place, was stopped, or there is none: nothing was written.
     async fn reseal(&self, from: SealedPlace) -> Result<Option<Resealed>, StoreError>;
 
     /// Ends a pass, and with it the rotation if that is said. Does nothing if another pass is under way.
     async fn end_pass(&self, pass: u32, end: PassEnd) -> Result<(), StoreError>;
 
-    /// Stops a rotation, or lets it go on; says how sealing stands then. `None` if no rotation is under way, or it stands so already: nothing was written.
+    /// Stops a rotation, or lets it continue; returns the new state of sealing. `None` if no rotation is under way, or it is in that state already: nothing was written.
     async fn set_rotation_cancelled(&self, is_cancelled: bool, entry: AuditEntry) -> Result<Option<Sealing>, StoreError>;
 }
 

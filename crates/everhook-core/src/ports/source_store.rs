@@ -13,7 +13,7 @@ use crate::{
 
 /// Sources. Deleting an application or an organization deletes theirs in the same write.
 ///
-/// Every change is told to other nodes as [`Change::Source`](crate::ports::Change::Source). Every method fails with [`StoreError::Unavailable`] if the
+/// Every change is announced to other nodes as [`Change::Source`](crate::ports::Change::Source). Every method fails with [`StoreError::Unavailable`] if the
 /// store cannot be reached, and then changed nothing.
 #[async_trait]
 pub trait SourceStore: Send + Sync {
@@ -23,7 +23,7 @@ pub trait SourceStore: Send + Sync {
     /// Finds a source of an organization, by its id or its name.
     async fn source(&self, organization: OrganizationId, of: &Ref<SourceId>) -> Result<Option<Source>, StoreError>;
 
-    /// Finds the source that a URL names. Not scoped: whoever calls it is a stranger.
+    /// Finds the source that a URL names. Not scoped: the caller is not authenticated.
     async fn source_by_id(&self, id: SourceId) -> Result<Option<Source>, StoreError>;
 
     /// Lists an organization's sources, newest first: all, or those of one application.

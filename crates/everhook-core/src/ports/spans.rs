@@ -1,4 +1,4 @@
-//! Where spans of traces go, for whoever follows a request through several systems. Nothing that Everhook does depends on it.
+//! Where spans of traces go, for following a request through several systems. Nothing that Everhook does depends on it.
 
 use crate::model::{Span, TraceContext};
 

@@ -35,7 +35,7 @@ pub trait Spool: PublisherCache {
     /// [`StoreError::Unavailable`]: nothing was removed, as far as is known; removing again is safe.
     async fn forwarded(&self, positions: Vec<i64>) -> Result<(), StoreError>;
 
-    /// Moves an event that the store will never take out of the queue, and keeps it with the reason for a person to look at.
+    /// Moves an event that the store will never take out of the queue, and keeps it with the reason, for a person to inspect.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was moved, as far as is known; moving again is safe.

@@ -28,7 +28,7 @@ pub struct Cause {
 enum CauseKind {
     /// Time must pass.
     Passing,
-    /// A person must give this node a right, or mend what it was given.
+    /// A person must grant this node a privilege, or correct its settings.
     Refusal,
     /// A person must make room on this disk.
     FullDisk(FullDisk),

@@ -1,4 +1,4 @@
-//! How much is in the store, for whoever watches the server. Nothing that Everhook does depends on it.
+//! How much is in the store, for monitoring. Nothing that Everhook does depends on it.
 
 use async_trait::async_trait;
 

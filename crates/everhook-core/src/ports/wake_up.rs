@@ -33,7 +33,7 @@ pub struct Forwarded {
     pub due_at: Timestamp,
 }
 
-/// Tells the owner of a lane what to look at.
+/// Notifies the owner of a lane of what to check.
 pub trait WakeUp: Send + Sync {
     /// These deliveries are durable and waiting.
     fn committed(&self, deliveries: Vec<Committed>);
@@ -53,7 +53,7 @@ pub trait WakeUp: Send + Sync {
     /// What this organization may use was changed.
     fn organization_changed(&self, organization: OrganizationId);
 
-    /// These organizations went to another worker pool: nothing more is sent for them, and who holds what is told once nothing is left.
+    /// These organizations went to another worker pool: nothing more is sent for them, and which is announced once nothing is left.
     fn departing(&self, departures: Vec<Departure>);
 
     /// Anything may have been changed, nobody knows what: endpoints, breakers, what organizations may use.

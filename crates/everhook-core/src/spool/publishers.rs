@@ -119,7 +119,7 @@ impl Publishers {
         Ok(self.ask(None, reading, recall, Named::to_known_publisher).await?.map(|found| found.id))
     }
 
-    /// Heeds that a key was revoked: it admits nobody any more, also while the store is away.
+    /// Takes note that a key was revoked: it admits nobody any more, also while the store is away.
     pub async fn forget_key(&self, id: ApiKeyId) {
         if let Some(spool) = &self.spool {
             let mut revocations = self.revocations.lock().await;
@@ -128,14 +128,14 @@ impl Publishers {
         }
     }
 
-    /// Heeds that an application was deleted: nothing is taken for it, also while the store is away.
+    /// Takes note that an application was deleted: nothing is taken for it, also while the store is away.
     pub async fn forget_application(&self, id: ApplicationId) {
         if let Some(spool) = &self.spool {
             note_failure(spool.forget_application(id).await);
         }
     }
 
-    /// Heeds that any key may have been revoked. Those that were not are remembered again at their next use.
+    /// Takes note that any key may have been revoked. Those that were not are remembered again at their next use.
     pub async fn forget_keys(&self) {
         if let Some(spool) = &self.spool {
             let mut revocations = self.revocations.lock().await;

@@ -158,7 +158,7 @@ impl Cluster {
         self.nodes[number].as_ref().expect("the node runs")
     }
 
-    /// Kills a node: everything in its memory is gone, requests under way are cut, and nobody is told.
+    /// Kills a node: everything in its memory is gone, requests under way are cut, without notice.
     pub async fn kill(&mut self, number: usize) {
         self.nodes[number] = None;
         for _ in 0..DROP_ROUNDS {

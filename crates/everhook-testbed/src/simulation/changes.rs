@@ -38,7 +38,7 @@ impl Simulation {
                 self.settings[number.0] = self.settings[number.0].with(change);
                 self.perhaps_forced[number.0] &= change != Change::Breaker(Order::Reset);
             }
-            // Two secrets sign already, an earlier change of the order settles, or the store failed.
+            // An earlier rotation has not ended, an earlier change of the order settles, or the store failed.
             Err(Refusal::Conflict(..) | Refusal::Store(_)) => {
                 if self.disk.is_off() {
                     self.come_back().await?;

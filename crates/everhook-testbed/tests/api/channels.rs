@@ -91,9 +91,11 @@ fn without_names(text: &str, address: SocketAddr) -> String {
         if fits(36, |at, char| if [8, 13, 18, 23].contains(&at) { char == '-' } else { char.is_ascii_hexdigit() }) {
             shown.push_str("<id>");
             rest = &rest[36..];
-        } else if fits(11, |at, char| matches!((at, char), (4 | 7, '-') | (10, 'T') | (_, '0'..='9'))) {
+        } else if fits(11, |at, char| matches!((at, char), (4 | 7, '-') | (10, 'T' | ' ') | (_, '0'..='9'))) {
+            // As programs read an instant, and as people do.
+            let end = if rest[10..].starts_with('T') { "Z" } else { "UTC" };
             shown.push_str("<time>");
-            rest = &rest[rest.find('Z').map_or(rest.len(), |end| end + 1)..];
+            rest = &rest[rest.find(end).map_or(rest.len(), |at| at + end.len())..];
         } else {
             shown.push(first);
             rest = &rest[first.len_utf8()..];

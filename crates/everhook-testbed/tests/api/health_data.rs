@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::client::Server;
 
-const PUSH: &str =
+pub const PUSH: &str =
     r#"{"dailies":[{"userId":"garmin-user","summaryId":"s-1","calendarDate":"2026-01-02","steps":4711,"activeKilocalories":321}]}"#;
 
 impl Server {
-    async fn push_garmin(&self, source: &Value, body: &str) {
+    pub async fn push_garmin(&self, source: &Value, body: &str) {
         let path = format!("/in/{}", source["id"].as_str().unwrap());
         let request = Request::post(path).header("content-type", "application/json").body(Full::new(Bytes::from(body.to_owned()))).unwrap();
         self.send(request).await.expect(200);

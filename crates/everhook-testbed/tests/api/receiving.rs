@@ -31,7 +31,7 @@ impl Server {
     }
 
     /// What a provider posts that signs as Standard Webhooks says.
-    async fn push(&self, path: &str, id: &str, body: &str) -> Answer {
+    pub async fn push(&self, path: &str, id: &str, body: &str) -> Answer {
         self.push_signed_for(path, id, body, body).await
     }
 
@@ -42,7 +42,7 @@ impl Server {
     }
 
     /// The events of a source, newest first.
-    async fn received(&self, source: &str, query: &str) -> Vec<Value> {
+    pub async fn received(&self, source: &str, query: &str) -> Vec<Value> {
         let page = self.get(&format!("/v1/sources/{source}/events{query}")).await.expect(200);
         page["data"].as_array().unwrap().clone()
     }

@@ -167,11 +167,11 @@ async fn what_waited_in_a_folder_is_delivered_by_a_node_on_postgresql() {
     let mut any = receiver.taken_by("any");
     any.sort_unstable();
     assert_eq!(any, all);
-    assert_goes_on(&new, &key).await;
+    assert_continues(&new, &key).await;
 }
 
 /// Keys that were given, made and counted on the folder are still so.
-async fn assert_goes_on(node: &Node, key: &Value) {
+async fn assert_continues(node: &Node, key: &Value) {
     let publisher = Server::new(&node.url().parse().expect("a URL"), key["key"].as_str()).expect("an address");
     let mut connection = Connection::new(publisher);
     let known = connection.ask(Method::POST, "/v1/events", Some(&event(3))).await.expect("the old API key works");

@@ -80,9 +80,9 @@ async fn a_stop_in_the_middle_of_a_start_without_postgresql_lets_requests_end() 
         event.len()
     );
     stream.write_all(head.as_bytes()).await.expect("the head is written");
-    let mut go_on = [0; CONTINUE.len()];
-    stream.read_exact(&mut go_on).await.expect("the node has read the head");
-    assert_eq!(String::from_utf8_lossy(&go_on), CONTINUE);
+    let mut interim = [0; CONTINUE.len()];
+    stream.read_exact(&mut interim).await.expect("the node has read the head");
+    assert_eq!(String::from_utf8_lossy(&interim), CONTINUE);
     // When it is asked to stop.
     node.ask_to_stop();
     wait_until(async || node.times_said("shutting down before the start was complete") == 1).await;

@@ -167,11 +167,11 @@ impl Live {
         Self { connection: Connection::new(trial.node.server()), sink: trial.sink.clone(), published: Vec::new(), next: 0 }
     }
 
-    /// Publishes at a steady pace as long as `goes_on` says so, which is told how many were published.
-    async fn publish_while(&mut self, goes_on: impl Fn(u64) -> bool) {
+    /// Publishes at a steady pace as long as `has_more` says so, which is told how many were published.
+    async fn publish_while(&mut self, has_more: impl Fn(u64) -> bool) {
         let deadline = Instant::now() + TIME_BESIDE * 10;
         let first = self.next;
-        while goes_on(self.next - first) && Instant::now() < deadline {
+        while has_more(self.next - first) && Instant::now() < deadline {
             self.published.push((self.next, Instant::now()));
             let event = json!({ "type": "live.test", "data": { "number": self.next } });
             self.connection.ask(Method::POST, "/v1/events", Some(&event)).await.expect("it is accepted");

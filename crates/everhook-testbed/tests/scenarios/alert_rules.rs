@@ -187,7 +187,7 @@ async fn a_silenced_alert_is_reported_when_the_silence_is_over() {
 }
 
 #[tokio::test]
-async fn rules_of_an_organization_are_heeded_and_their_end_ends_their_alerts() {
+async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() {
     let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     let off = AlertRuleChange { enabled: Change::Set(false), ..AlertRuleChange::default() };

@@ -181,7 +181,7 @@ impl Scene {
     }
 
     /// All is well again.
-    pub async fn mend(&mut self) {
+    pub async fn recover(&mut self) {
         match self.cause {
             Cause::Attempts { .. } => self.attempt(&[Attempts::good(MANY)]).await,
             Cause::OpenCircuit => self.break_circuit(KeptStage::Closed).await,

@@ -63,7 +63,7 @@ async fn assert_story(rule: &DefaultRule) {
     assert_eq!(data["recipients"]["owner"], expected.recipients.owner, "{name}");
     scene.world.pass(mins(2)).await;
     assert_eq!(types(&scene.world, name).await, ["alert.fired"], "{name} is repeated");
-    scene.mend().await;
+    scene.recover().await;
     scene.world.pass(mins(2)).await;
     assert_eq!(types(&scene.world, name).await, ["alert.fired", "alert.resolved"], "{name} does not end");
     scene.world.pass(mins(2)).await;

@@ -182,7 +182,7 @@ async fn retries_and_first_attempts_take_turns_by_age() {
 }
 
 #[tokio::test]
-async fn a_breaker_forced_by_hand_is_heeded_although_the_look_at_it_fails() {
+async fn a_breaker_forced_by_hand_is_applied_although_the_look_at_it_fails() {
     // Given a lane with work, whose owner has been told that its breaker is forced open and cannot read that.
     let mut world = World::new().await;
     let endpoint = world.endpoint().always(Answer::Slow(200, secs(3))).taking_at_once(1).create().await;

@@ -53,7 +53,7 @@ async fn after_months_what_was_delivered_is_gone_and_what_waits_or_died_is_not()
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_a_pass_costs_nothing_and_sending_goes_on() {
+async fn a_crash_in_the_middle_of_a_pass_costs_nothing_and_sending_continues() {
     // Given more events than some steps remove.
     let mut world = World::new().await;
     let receiver = world.endpoint().create().await;

@@ -137,7 +137,7 @@ async fn a_retry_after_header_holds_the_other_deliveries_of_the_endpoint_too() {
 }
 
 #[tokio::test]
-async fn a_panic_of_ours_is_a_failed_attempt_and_the_engine_goes_on() {
+async fn a_panic_of_ours_is_a_failed_attempt_and_the_engine_continues() {
     let mut world = World::new().await;
     let poisonous = world.endpoint().always(Answer::Panics).retrying_after([secs(5)]).wanting("poison").create().await;
     let healthy = world.endpoint().wanting("order.*").create().await;

@@ -40,7 +40,7 @@ fn found_in(tree: &Tree, tolerated: &[(&str, &str)]) -> Vec<String> {
     found
 }
 
-fn calls(text: &str, method: &str) -> bool {
+pub fn calls(text: &str, method: &str) -> bool {
     [".", "::"].iter().any(|before| text.contains(&format!("{before}{method}(")))
 }
 

@@ -10,7 +10,7 @@ struct Layers {
     folder: &'static str,
     /// Each module, and the others that it may use.
     may_use: &'static [(&'static str, &'static [&'static str])],
-    /// Files that use what their module may not. Mend one and remove its line; add none.
+    /// Files that use what their module may not. Correct one and remove its line; add none.
     tolerated: &'static [(&'static str, &'static str)],
     /// What to do about a violation.
     remedy: &'static str,

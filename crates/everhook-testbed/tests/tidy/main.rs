@@ -7,6 +7,7 @@
 mod citations;
 mod conformance;
 mod edges;
+mod lane_kinds;
 mod port_sizes;
 mod prose;
 mod sealed_columns;
@@ -45,6 +46,11 @@ fn replaced_words_are_gone() {
 #[test]
 fn every_port_method_is_called_by_the_tests_of_the_adapters() {
     assert_nothing(conformance::violations(&Tree::read()));
+}
+
+#[test]
+fn every_method_of_the_delivery_side_is_called_for_every_kind_of_lane() {
+    assert_nothing(lane_kinds::violations(&Tree::read()));
 }
 
 #[test]

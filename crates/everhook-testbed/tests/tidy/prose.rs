@@ -5,7 +5,7 @@ use crate::tree::Tree;
 /// A line may be longer if it is one sentence.
 const CHARACTERS_MAX: usize = 160;
 
-/// Pages with longer lines of several sentences. Mend one and remove its line; add none.
+/// Pages with longer lines of several sentences. Correct one and remove its line; add none.
 const TOLERATED: &[&str] = &[];
 
 /// Folders of one machine or one person.

@@ -51,6 +51,23 @@ const REPLACED: &[(&str, &str)] = &[
     ("acquaintance", "publisher"),
     ("acquaintances", "publishers"),
     ("do_again", "`replay_deliveries`"),
+    ("tell_breaker", "`report_breaker`"),
+    ("tell_processors_deleted", "`announce_deleted_processors`"),
+    ("tells_caller", "`notifies_caller`"),
+    ("tell_server_full", "`log_server_full`"),
+    ("mend", "correct, repair or fix"),
+    ("mended", "corrected, repaired or fixed"),
+    ("Others change the same resource", "\"The resource was changed by another request\""),
+    ("has used up its work", "which limit was reached"),
+    ("Two secrets sign already", "\"A secret rotation is in progress\""),
+    ("did not answer as it should", "what was wrong with the answer"),
+    ("Something else was decided", "\"already decided\""),
+    ("There are as many as a limit allows", "\"A limit has been reached\""),
+    ("What came of it", "\"The result\""),
+    ("who was told what", "\"the notifications that were sent\""),
+    ("are told what happened", "\"get notifications\""),
+    ("What was done remains", "\"What it has already done is not undone.\""),
+    ("what happened there last", "\"its latest activity\""),
     ("core/engine", "`core/lanes`, `core/nodes` or `core/jobs`"),
 ];
 
@@ -61,6 +78,9 @@ const REPLACED_PARTS: &[(&str, &str)] = &[
     ("errand", "background task, `BackgroundTask`"),
     ("errands", "background tasks"),
     ("standing", "the name of the state: `HeldState`, `EndpointActivity`, `ReceivedProgress`"),
+    ("heed", "apply, follow or take note of: `apply_votes`"),
+    ("heeds", "applies, follows or takes note of"),
+    ("heeded", "applied"),
     ("standings", "`activities` (of endpoints) or `newest` (deliveries)"),
 ];
 

@@ -135,7 +135,7 @@ impl FromRequestParts<Arc<Api>> for MayAdministerNamed {
         }
         let Named(of) = Named::from_request_parts(parts, api).await?;
         let caller = identify(api, &parts.headers, None).await?;
-        // Whoever may not see it is told that it is not there; whoever owns it, that the key is not enough.
+        // A key that may not see it gets 404; a key of its owner gets 403.
         api.organization_of(&caller, &of).await?;
         Err(refused)
     }
@@ -159,7 +159,7 @@ async fn identify(api: &Api, headers: &HeaderMap, needed: Option<Scope>) -> Resu
     Ok(Caller { organization, application: key.application, scopes: key.scopes, key })
 }
 
-/// A header that may come once: which of two is meant, whoever stands before the server may see otherwise.
+/// A header that may be sent once only: a proxy in front of the server may take another of two values than this server.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
@@ -169,7 +169,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a Head
     Ok(first)
 }
 
-/// The key that a request shows. No key and one that cannot be ours are told apart.
+/// The key that a request shows. A missing key and a malformed one are distinguished.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let Some(value) = only(headers, &header::AUTHORIZATION)? else {
         return Err(ApiError::new(ProblemKind::ApiKeyMissing, "send an API key: `Authorization: Bearer eh_…`"));
@@ -197,7 +197,7 @@ const CHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 /// How many of them may come at once: what a deployment changes.
 const CHANGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(1_000).expect("not zero");
 
-/// Holds organizations to a rate of changes: whatever is not publishing or reading. Whoever holds an admin key is the operator, and is not held.
+/// Limits the rate of changes of an organization: everything but publishing and reading. Admin keys belong to the operator, and are not limited.
 #[derive(Default)]
 pub struct ChangeRates(Mutex<Pruned<OrganizationId, Bucket>>);
 

@@ -45,7 +45,7 @@ pub struct AlertRecipientsOut {
     pub channels: Vec<String>,
 }
 
-/// An alert rule as it is in force.
+/// An alert rule with its current settings.
 #[derive(Serialize, ToSchema)]
 pub struct AlertRuleOut {
     name: String,
@@ -274,7 +274,7 @@ pub async fn change(
     Ok(json(StatusCode::OK, &AlertRuleOut::from(run_to_completion(change).await??)))
 }
 
-/// Deletes an alert rule of the organization, or returns a changed default rule to what it was.
+/// Deletes an alert rule of the organization, or resets a changed default rule to its defaults.
 #[utoipa::path(
     delete, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "delete_alert_rule",
     params(("id" = String, Path, description = "The alert rule's name")), security(("api_key" = ["manage"])),
@@ -303,7 +303,7 @@ pub struct DryRunIn {
     #[serde(default)]
     #[schema(value_type = Option<AlertRuleIn>)]
     rule: Option<Object<AlertRuleIn>>,
-    /// The id of the endpoint, capability, application or source to look at; the newest 20 if absent.
+    /// The id of the endpoint, capability, application or source to evaluate; the newest 20 if absent.
     #[serde(default)]
     #[schema(format = "uuid")]
     target_id: Option<String>,
@@ -331,9 +331,9 @@ pub struct DryRunOut {
     to: String,
     /// How many times the alert would have fired, in all.
     fired: u32,
-    /// Whether everything was looked at that the rule watches.
+    /// Whether every target of the rule was evaluated.
     is_complete: bool,
-    /// What was looked at.
+    /// The targets that were evaluated.
     targets: Vec<DryRunTargetOut>,
 }
 

@@ -1,4 +1,4 @@
-//! Alerts: how rules stand at what they watch, and silence.
+//! Alerts: the state of rules for their targets, and silencing.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::config::units::parse_duration;
 
-/// How an alert can stand.
+/// The states of an alert.
 pub const STATE_WORDS: [&str; 5] = ["ok", "pending", "firing", "silenced", "too_few_samples"];
 
 /// How long ago counts in `fired_in_7_days`.
@@ -50,7 +50,7 @@ pub struct AlertEpisodeOut {
     value: f64,
 }
 
-/// How an alert rule stands at one thing that it watches.
+/// The state of an alert rule for one target that it watches.
 #[derive(Serialize, ToSchema)]
 pub struct AlertOut {
     #[schema(format = "uuid")]
@@ -87,7 +87,7 @@ pub struct AlertOut {
     reported_at: Option<String>,
     #[schema(format = DateTime, required = true)]
     silenced_until: Option<String>,
-    /// How many times it fired in the last seven days, as far as the history shows.
+    /// How many times it fired in the last seven days, as far back as its history is kept.
     fired_in_7_days: usize,
     /// The last 20 times that it fired, the newest first.
     history: Vec<AlertEpisodeOut>,
@@ -211,7 +211,7 @@ pub struct SilenceIn {
     length: String,
 }
 
-/// Silences an alert: it is neither reported nor repeated for that time. If it was reported, its end still is.
+/// Silences an alert: it is neither reported nor repeated for that time. If it was reported before, its resolution still is.
 #[utoipa::path(
     post, path = "/v1/alerts/{id}/silence", tag = "alerts", operation_id = "silence_alert", request_body = SilenceIn,
     params(("id" = String, Path, description = "The alert's id")), security(("api_key" = ["manage"])),

@@ -37,7 +37,7 @@ pub struct ApiKeyOut {
     /// The key itself. Shown only at creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
-    /// The first characters of the key, to tell it from others.
+    /// The first characters of the key, to identify it.
     #[schema(example = "eh_ab12")]
     prefix: String,
     name: String,

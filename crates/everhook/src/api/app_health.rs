@@ -60,7 +60,7 @@ pub struct AppHealthOut {
     /// What the last check found, in words.
     #[schema(required = true)]
     detail: Option<String>,
-    /// What the app says about its parts: the `checks` of its health page, up to 4 KiB.
+    /// What the app reports about its parts: the `checks` of its health page, up to 4 KiB.
     #[schema(value_type = Option<serde_json::Value>, required = true)]
     checks: Option<Box<RawValue>>,
     /// How the calls of its capabilities went in the last 24 hours.
@@ -91,7 +91,7 @@ impl AppHealthOut {
     }
 }
 
-/// Returns the health of an application: what its last health check found, and how its calls went in the last 24 hours.
+/// Returns the health of an application: the result of its last health check, and statistics of its calls in the last 24 hours.
 #[utoipa::path(
     get, path = "/v1/applications/{id}/health", tag = "calls", operation_id = "get_application_health",
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["read"])),

@@ -54,7 +54,7 @@ pub struct ApprovalOut {
     #[schema(required = true)]
     application_uid: Option<String>,
     capability: String,
-    /// `pending` (it waits for a person), `approved` (it became a job, or has ended with `data`), `rejected`, or `expired` (nobody decided in time).
+    /// `pending` (it waits for a person), `approved` (it became a job, or has ended with `data`), `rejected`, or `expired` (no decision was made in time).
     #[schema(value_type = ApprovalStatusWord)]
     status: &'static str,
     /// Names the call: its answer has the same.
@@ -62,7 +62,7 @@ pub struct ApprovalOut {
     request_id: String,
     /// Why the app's answer was not used.
     cause: String,
-    /// What the app would be asked: any JSON value. Null in lists, and when the call was decided about.
+    /// The payload of the call: any JSON value. Null in lists, and after the decision.
     #[schema(value_type = Option<serde_json::Value>, required = true)]
     payload: Option<Box<RawValue>>,
     #[schema(format = DateTime)]
@@ -203,13 +203,13 @@ pub struct DecisionIn<'a> {
     #[serde(default)]
     #[schema(max_length = 1000)]
     reason: Option<String>,
-    /// With `approve`: the call ends with this answer, any JSON value, and the app is not asked. Without it the call becomes a job.
+    /// With `approve`: the call ends with this answer, any JSON value, and the app is not called. Without it the call becomes a job.
     #[serde(borrow, default, deserialize_with = "present")]
     #[schema(value_type = Option<serde_json::Value>)]
     data: Option<&'a RawValue>,
 }
 
-/// Approves or rejects a call. The same decision again is answered the same; another one is refused with `approval-decided`.
+/// Approves or rejects a call. Repeating the same decision returns the same response; a different one is refused with `approval-decided`.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", tag = "calls", operation_id = "decide_approval", request_body = DecisionIn,
     params(("id" = String, Path, description = "The approval's id")), security(("api_key" = ["manage"])),

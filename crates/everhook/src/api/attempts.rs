@@ -56,13 +56,13 @@ pub struct AttemptOut {
     /// `closed`, `half_open` for a probe, or `open` in a note.
     #[schema(value_type = BreakerStateWord)]
     circuit_breaker_state_at_attempt: &'static str,
-    /// Whether the circuit breaker was open and no request was made. Such a note does not count as an attempt.
+    /// Whether the circuit breaker was open, so that no request was sent. Such a note does not count as an attempt.
     circuit_breaker_prevented: bool,
     #[schema(required = true)]
     node: Option<String>,
 }
 
-/// Attempts and notes in order: a note stands before the attempt that had to wait.
+/// Attempts and notes in order: a note precedes the attempt that had to wait.
 pub fn with_notes(attempts: Vec<Attempt>, notes: Vec<Blocked>) -> Vec<AttemptOut> {
     let mut all: Vec<AttemptOut> = notes.into_iter().map(AttemptOut::from).chain(attempts.into_iter().map(AttemptOut::from)).collect();
     // The sort is stable, and notes come first.

@@ -83,7 +83,7 @@ pub fn read(field: Field<Object<AutoReplayIn>>) -> Result<Change<AutoReplayChang
     }))
 }
 
-/// With the largest unit that says it exactly.
+/// In the largest unit that expresses it exactly.
 pub(super) fn write_duration(length: Duration) -> String {
     const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let millis = length.as_millis();

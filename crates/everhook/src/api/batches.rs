@@ -161,7 +161,7 @@ async fn count(api: &Api, organization: OrganizationId, selection: &DeadLetterSe
     Ok(json(StatusCode::OK, &Counted { total }))
 }
 
-/// Reads the filter. It must be given, if only as `{}`: nobody discards everything by leaving a field out.
+/// Reads the filter. It must be given, if only as `{}`: leaving a field out must not discard everything.
 async fn read_filter(
     api: &Api,
     caller: &Caller,

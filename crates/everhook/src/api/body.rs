@@ -73,11 +73,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for OptionalJsonBody<T> {
     }
 }
 
-/// What a body of the control plane is counted as. Whoever takes a body looks at the key first: nothing is read for a stranger.
+/// What a body of the control plane is counted as. The API key is checked before a body is read, so that nothing is read for strangers.
 fn charge_of(request: &Request, api: &Api) -> Result<(RequestContext, Charge), ApiError> {
     let context = request.extensions().get::<RequestContext>();
     let Some((context, organization)) = context.and_then(|context| Some((context.clone(), context.organization()?))) else {
-        tracing::error!(path = request.uri().path(), "a route reads a body before it looks at the key");
+        tracing::error!(
+            path = request.uri().path(),
+            "a route read a request body before it checked the API key; the request was refused. This is a defect of Everhook: report it"
+        );
         return Err(ApiError::internal());
     };
     Ok((context, Charge::new(api.bodies.clone(), organization).weighing(CONTROL_BODY_WEIGHT)))
@@ -102,7 +105,7 @@ pub fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiErr
     }
 }
 
-/// As [`parse_object`], for a body that may be many megabytes: whoever shares this thread goes on meanwhile.
+/// As [`parse_object`], for a body that may be many megabytes: other tasks of this thread are not blocked.
 pub fn parse_large_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
     let has_threads = tokio::runtime::Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if bytes.len() < LARGE_BODY_BYTES || !has_threads {
@@ -119,7 +122,7 @@ pub fn check_depth(json: &str) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("the JSON nests deeper than {DEPTH_MAX} levels")))
 }
 
-/// How many brackets could open a level. Counted in pieces whose count fits a byte: that way many bytes are looked at at once.
+/// How many brackets could open a level. Counted in pieces whose count fits a byte: that way many bytes are compared at once.
 fn count_opening(json: &str) -> usize {
     let is_opening = |byte: &u8| u8::from(matches!(byte, b'{' | b'['));
     json.as_bytes().chunks(usize::from(u8::MAX)).map(|piece| usize::from(piece.iter().map(is_opening).sum::<u8>())).sum()

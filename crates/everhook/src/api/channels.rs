@@ -1,4 +1,4 @@
-//! Channels: where people are told what happened, and what they were told.
+//! Channels: where notifications are sent, and the notifications that were sent.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(list_notifications))
 }
 
-/// Where people are told what happened.
+/// A place to which notifications are sent.
 #[derive(Serialize, ToSchema)]
 pub struct ChannelOut {
     #[schema(format = "uuid")]
@@ -122,15 +122,15 @@ pub struct ChannelIn {
     #[serde(default)]
     #[schema(value_type = String, required = false)]
     routing_key: Field<String>,
-    /// What signs the requests of a `webhook`: `whsec_` and base64, or 16 to 128 characters. One is made if absent.
+    /// The secret that signs the requests of a `webhook`: `whsec_` and base64, or 16 to 128 characters. Generated if absent.
     #[serde(default)]
     #[schema(value_type = String, required = false)]
     secret: Field<String>,
-    /// The types of operational events that it gets, 1 to 50; `endpoint.*` and `*` are understood. What somebody should act on if absent.
+    /// The types of operational events that it gets, 1 to 50; patterns such as `endpoint.*` and `*` are allowed. If absent, every type that calls for action.
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 50, example = json!(["alert.*", "endpoint.disabled"]))]
     event_types: Field<Vec<String>>,
-    /// Leaves out what is less serious; nothing if absent.
+    /// Leaves out events below this severity; if absent, none are left out.
     #[serde(default)]
     #[schema(value_type = Option<NoticeSeverityWord>)]
     min_severity: Field<String>,
@@ -155,10 +155,10 @@ impl From<ChannelIn> for ChannelChange {
     }
 }
 
-/// What came of a test notification.
+/// The result of a test notification.
 #[derive(Serialize, ToSchema)]
 pub struct ChannelTestOut {
-    /// Whether the other side took it.
+    /// Whether the service accepted it.
     delivered: bool,
     /// What it answered: an HTTP status, or a reply code of the mail server. Null if there was no answer.
     #[schema(required = true)]
@@ -291,12 +291,12 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a test notification through a channel, also a disabled one, and returns what the other side answered. It is not retried and not listed.
-/// PagerDuty's incident is resolved at once.
+/// Sends a test notification through a channel, also a disabled one, and returns the response of the service. It is neither retried nor listed.
+/// At PagerDuty, the incident is resolved at once.
 #[utoipa::path(
     post, path = "/v1/channels/{id}/test", tag = "channels", operation_id = "test_channel",
     params(("id" = String, Path, description = "The channel's name, e-mail address or id")), security(("api_key" = ["manage"])),
-    responses((status = 200, description = "What came of it", body = ChannelTestOut), RetryProblems),
+    responses((status = 200, description = "The result of the test", body = ChannelTestOut), RetryProblems),
 )]
 async fn test(
     State(api): State<Arc<Api>>,
@@ -309,7 +309,7 @@ async fn test(
     Ok(json(StatusCode::OK, &ChannelTestOut::new(report)))
 }
 
-/// Somebody who was told, or is to be.
+/// A notification that was sent, or is to be sent.
 #[derive(Serialize, ToSchema)]
 pub struct NotificationOut {
     /// `GET /v1/deliveries/{id}` shows its attempts.
@@ -388,7 +388,7 @@ pub struct NotificationQuery {
 /// A page of them.
 pub type NotificationList = List<NotificationOut>;
 
-/// Lists who was told what and when, newest first: the deliveries of the organization's channels. Those of deleted channels are only among the deliveries.
+/// Lists notifications, newest first: the deliveries of the organization's channels. Those of deleted channels are only listed with the deliveries.
 #[utoipa::path(
     get, path = "/v1/notifications", tag = "channels", operation_id = "list_notifications", params(NotificationQuery),
     security(("api_key" = ["read"])),

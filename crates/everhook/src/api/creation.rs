@@ -13,7 +13,7 @@ pub trait Creates: ToSchema {
     const REQUIRED: &'static [&'static str];
 }
 
-/// Stands in the document for a body that creates. Nothing is ever read into it: both bodies are read as `T`.
+/// Describes in the document a body that creates. Nothing is ever read into it: both bodies are read as `T`.
 pub struct New<T>(PhantomData<T>);
 
 impl<T: Creates> PartialSchema for New<T> {

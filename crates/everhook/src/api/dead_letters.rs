@@ -1,4 +1,4 @@
-//! Dead letters: what gave up, to be looked at, brought back or thrown away.
+//! Dead letters: reading, retrying and discarding deliveries that failed for good.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub fn aliases() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(routes!(batches::get, batches::cancel))
 }
 
-/// The routes, without what stands before them.
+/// The routes, without their prefix.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(routes!(list))

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::api::words::{DeliveryStatusFilter, DeliveryStatusWord, DestinationKindWord, EndReason, FailureCategoryWord, PriorityWord};
 
-/// How many times that a breaker was open are looked at for one delivery. A schedule lasts days, and a breaker that opens more often flaps.
+/// How many periods of an open breaker are read for one delivery. A schedule lasts days, and a breaker that opens more often flaps.
 const OPEN_PERIODS_MAX: u32 = 200;
 
 /// One event for one endpoint.

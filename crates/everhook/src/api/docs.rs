@@ -34,9 +34,9 @@ const DOCUMENT_PATH: &str = "/openapi.json";
         (name = "dead letters", description = "Failed deliveries: list, retry, discard"),
         (name = "operations", description = "Bulk actions with progress"),
         (name = "retry schedules", description = "When failed deliveries are retried"),
-        (name = "alerts", description = "Alert rules, how they stand, and what they would have reported"),
+        (name = "alerts", description = "Alert rules, the state of their alerts, and dry runs on past data"),
         (name = "event types", description = "Definitions of event types: schemas, examples, archiving"),
-        (name = "channels", description = "Where people are told what happened, and what they were told"),
+        (name = "channels", description = "Where notifications are sent, and the notifications that were sent"),
         (name = "applications", description = "Integrations inside an organization"),
         (name = "calls", description = "Manifests of applications, and calls to them"),
         (name = "stats", description = "Statistics of attempts and calls"),
@@ -47,7 +47,7 @@ const DOCUMENT_PATH: &str = "/openapi.json";
 )]
 struct Base;
 
-/// What the document says beside the routes.
+/// What the document contains in addition to the routes.
 pub fn base() -> Document {
     let mut document = Base::openapi();
     let scheme = HttpBuilder::new()

@@ -288,7 +288,7 @@ pub async fn list_deliveries(
     deliveries::list_page(&api, &caller, query, DeliveryFilter { event: Some(event), ..DeliveryFilter::default() }).await
 }
 
-/// The event's own id, which an alias stands for.
+/// The event's own id, to which an alias resolves.
 async fn find_id(api: &Api, organization: OrganizationId, id: EventId) -> Result<EventId, ApiError> {
     let found = api.line.ports.history.event(organization, id).await?;
     found.map(|(summary, _)| summary.id).ok_or_else(|| ApiError::not_found("event"))

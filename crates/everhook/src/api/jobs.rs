@@ -1,4 +1,4 @@
-//! Jobs: how calls stand that the app is asked later, or answers later; and the door at which apps call back.
+//! Jobs: the state of calls that the app answers later, and the route at which apps call back.
 //!
 //! The door asks for no API key: the token in its URL, which only the app was given, says that it may.
 
@@ -43,7 +43,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default().routes(routes!(get)).routes(routes!(list))
 }
 
-/// Where apps call back. The OpenAPI document leaves it out: nobody but an app that was given the URL calls it. docs/apps.md describes it.
+/// Where apps call back. It is not in the OpenAPI document: only an app that was given the URL calls it. docs/apps.md describes it.
 pub(super) fn door() -> Router<Arc<Api>> {
     Router::new().route("/api/v1/callbacks/{capability}/{job_id}", post(call_back))
 }
@@ -156,7 +156,7 @@ async fn list(
 /// How many callbacks are looked up in the store at once: strangers may post there, and others need its connections.
 static LOOK_UPS: Semaphore = Semaphore::const_new(32);
 
-/// What the URL of a callback says beside its path.
+/// What the URL of a callback carries beside its path.
 #[derive(Deserialize)]
 struct CallbackQuery {
     #[serde(default)]
@@ -199,9 +199,10 @@ async fn take(api: &Arc<Api>, capability: String, job: &str, token: String, requ
 fn problem(refusal: CallbackRefusal) -> ApiError {
     match refusal {
         CallbackRefusal::NotFound => no_such_job(),
-        CallbackRefusal::Ended => {
-            ApiError::new(ProblemKind::JobEnded, "the job has ended, or another result was reported before: this one is not used")
-        }
+        CallbackRefusal::Ended => ApiError::new(
+            ProblemKind::JobEnded,
+            "the job has already ended, or a different result was reported before; this result is ignored",
+        ),
         CallbackRefusal::Invalid(reason) => ApiError::new(ProblemKind::InvalidFields, reason),
         CallbackRefusal::Busy => ApiError::evaluation_busy(),
         CallbackRefusal::Store(error) => error.into(),

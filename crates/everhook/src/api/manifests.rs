@@ -1,4 +1,4 @@
-//! Manifests: what an application answers when it is called, what signs the requests to it, and how its capabilities stand.
+//! Manifests: the configuration of an application for calls, what signs the requests to it, and the state of its capabilities.
 
 use std::{sync::Arc, time::Duration};
 
@@ -157,7 +157,7 @@ impl FromRequestParts<Arc<Api>> for OfApplication {
     }
 }
 
-/// Sets the manifest of an application: all of it, in place of the one before. What this version cannot do is refused.
+/// Sets the manifest of an application. It replaces the previous manifest as a whole. Settings that this version does not support are refused.
 #[utoipa::path(
     put, path = "/v1/applications/{id}/manifest", tag = "calls", operation_id = "put_manifest",
     request_body(content = ManifestIn, example = json!({"base_url": "https://app.example.com", "capabilities": {"winnerSelection": {
@@ -214,7 +214,7 @@ async fn reveal(
     Ok(json(StatusCode::OK, &SecretOut::from(run_to_completion(reveal).await??)))
 }
 
-/// Replaces the secret of an application. During the grace period, `X-Platform-Signature` is made with the old secret and `X-Platform-Signature-Next`
+/// Replaces the secret of an application. During the grace period, `X-Platform-Signature` is computed with the old secret and `X-Platform-Signature-Next`
 /// with the new one.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/secret/rotate", tag = "calls", operation_id = "rotate_application_secret",

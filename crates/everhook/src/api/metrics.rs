@@ -23,7 +23,7 @@ pub fn for_admins(api: Arc<Api>, exposition: Arc<Exposition>) -> Router {
     router.layer(Extension(exposition)).with_state(api)
 }
 
-/// The route for whoever reaches the address of metrics.
+/// The route at the address of metrics, which needs no key.
 pub fn for_everybody(exposition: Arc<Exposition>) -> Router {
     let router = Router::new().route(PATH, get(show)).fallback(no_such_route).method_not_allowed_fallback(no_such_method);
     router.layer(Extension(exposition))

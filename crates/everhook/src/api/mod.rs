@@ -121,7 +121,7 @@ pub struct Api {
     default_organization: OrganizationId,
     /// What the URLs of this server begin with, as others see them; what each client calls it by if absent.
     public_url: Option<String>,
-    /// What the URLs of callbacks begin with, as apps see them. Never what a caller says: whoever may call could have results sent to himself.
+    /// What the URLs of callbacks begin with, as apps see them. Never a value that a caller sends: a caller could have the results of others sent to itself.
     callbacks_url: String,
     payload_bytes_max: usize,
     batch_bytes_max: usize,
@@ -142,7 +142,7 @@ pub struct Api {
     disk: Option<DiskSpace>,
     /// The disk of the database server, as the log hears of it, and since when its time is counted.
     server_disk: (Instant, Mutex<RepeatedFailure>),
-    /// The look at its own readiness that is under way: whoever asks meanwhile waits for the same one.
+    /// The readiness check that is under way: requests that come meanwhile wait for the same one.
     readiness: Mutex<Option<status::Looking>>,
 }
 
@@ -158,7 +158,7 @@ fn callbacks_url(public_url: Option<&str>, mut address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// What the API is made of.
+/// What the API uses.
 pub struct ApiSettings {
     /// Which URLs endpoints may have.
     pub targets: TargetRules,
@@ -232,17 +232,17 @@ impl Api {
         }
     }
 
-    /// Remembers which disk was full, so that the log says it once, and looks again once something could be written.
+    /// Remembers which disk was full, so that it is logged once, and is checked again once something could be written.
     async fn note_full_disk(&self, error: Option<&StoreError>) {
         match (&self.disk, error.map(StoreError::full_disk)) {
             (Some(disk), Some(Some(FullDisk::Data))) => disk.was_full(),
-            (_, Some(Some(FullDisk::DatabaseServer))) => self.tell_server_full(),
+            (_, Some(Some(FullDisk::DatabaseServer))) => self.log_server_full(),
             (Some(disk), None) if disk.is_full() => _ = disk.has_room().await,
             _ => {}
         }
     }
 
-    fn tell_server_full(&self) {
+    fn log_server_full(&self) {
         let (since, repeated_failure) = &self.server_disk;
         if repeated_failure.lock().unwrap_or_else(PoisonError::into_inner).failed(since.elapsed()).is_some() {
             tracing::error!("no space left on the disk of the database server; events are refused until space is freed");

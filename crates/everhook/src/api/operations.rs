@@ -1,4 +1,4 @@
-//! Operations: bulk actions, looked at and stopped, and how requests for them spell their pace. They are begun in `batches`, `replays`, `erasing` and `health::backfill`.
+//! Operations: reading and cancelling bulk actions, and how requests for them spell their pace. They are begun in `batches`, `replays`, `erasing` and `health::backfill`.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ pub struct OperationOut {
     /// The number of impossible items: the endpoint is disabled or deleted, the event was removed or erased, or Garmin refused a request of a
     /// backfill.
     failed: u64,
-    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, the event was already erased, or Garmin
-    /// was asked for the data before.
+    /// The number of skipped items: a delivery is already open, the dead letter is no longer dead, the event was already erased, or the data
+    /// was already requested from Garmin.
     skipped: u64,
     /// The measured rate.
     #[schema(required = true)]
@@ -90,7 +90,7 @@ pub struct RateOut {
 impl OperationOut {
     fn new(operation: &Operation, uids: &Uids, now: Timestamp) -> Self {
         let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-        // Three digits tell more than anybody wants to know.
+        // Three digits are precise enough.
         let rounded = |rate: f64| (rate * 1_000.0).round() / 1_000.0;
         Self {
             id: operation.id.to_string(),
@@ -170,7 +170,7 @@ pub async fn get(
     Ok(json(StatusCode::OK, &OperationOut::new(&operation, &uids, api.line.ports.clock.now())))
 }
 
-/// Cancels an operation. What was done remains.
+/// Cancels an operation. What it has already done is not undone.
 #[utoipa::path(
     delete, path = "/v1/operations/{id}", tag = "operations", operation_id = "cancel_operation",
     params(("id" = String, Path, description = "The operation's id")), security(("api_key" = ["manage"])),

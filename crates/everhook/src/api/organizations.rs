@@ -117,7 +117,7 @@ pub struct OrganizationIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     worker_pool: Field<String>,
-    /// Who gets an e-mail when an endpoint is disabled: at most 20 addresses; null means nobody. Requires a mail server (`smtp`).
+    /// Who gets an e-mail when an endpoint is disabled: at most 20 addresses; null means none. Requires a mail server (`smtp`).
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, example = json!(["ops@example.com"]))]
     admin_emails: Field<Vec<String>>,
@@ -276,8 +276,8 @@ async fn finish(api: &Api, organization: Organization, settings: Option<AutoRepl
     Ok(OrganizationOut::new(api, organization).await?)
 }
 
-/// Deletes an organization with everything that it has. Its API keys are refused and nothing can be published from now on; its applications and endpoints are
-/// deleted in the background. Its history is kept until retention removes it, but nobody can read it any more. `default` cannot be deleted.
+/// Deletes an organization with all its data. From then on its API keys are refused and nothing can be published; its applications and endpoints are
+/// deleted in the background. Its history is kept until retention removes it, but can no longer be read. `default` cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/organizations/{id}", tag = "organizations", operation_id = "delete_organization",
     params(("id" = String, Path, description = "The organization's id or uid")), security(("api_key" = ["admin"])),

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::{error::ApiError, wire::read};
 
-/// How many rows a page has, if nothing is said, and at most.
+/// How many rows a page has by default, and at most.
 const LIMIT_DEFAULT: u32 = 50;
 const LIMIT_MAX: u32 = 250;
 
@@ -27,7 +27,7 @@ const LIMIT_MAX: u32 = 250;
 const LARGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
 const LARGE_ROWS_STEP: u32 = 25;
 
-/// How far an offset may reach. The rows before it are read and dropped, so that it bounds the work of a request; cursors go on from there.
+/// How far an offset may reach. The rows before it are read and dropped, so that it bounds the work of a request; cursors continue from there.
 const OFFSET_MAX: u32 = 10_000;
 
 /// One page of a list, newest first.
@@ -42,7 +42,7 @@ pub struct List<T> {
     /// How many rows there are, at most 1,000; only where `count=true` asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Whether there are more than `count` says.
+    /// Whether there are more than `count`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_is_capped: Option<bool>,
     /// When the oldest row that the search examined was created; only where rows are searched for one by one.
@@ -116,7 +116,7 @@ fn with_search_fields(list: ObjectBuilder) -> ObjectBuilder {
     list.property("count", field(Type::Integer, "The number of rows, at most 1,000; only with `count=true`."))
         .property("count_is_capped", field(Type::Boolean, "Whether there are more rows than `count`."))
         .property("searched_until", searched_until)
-        .property("search_complete", field(Type::Boolean, "Whether a search has looked at everything; if not, `next_cursor` continues it."))
+        .property("search_complete", field(Type::Boolean, "Whether the search is complete; if not, `next_cursor` continues it."))
 }
 
 impl<T> From<Page<T>> for List<T> {
@@ -161,7 +161,7 @@ impl PageQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedPage {
     request: PageRequest,
-    /// How many rows to skip from where the request stands.
+    /// How many rows to skip from the cursor of the request.
     offset: u32,
 }
 
@@ -219,7 +219,7 @@ impl RequestedPage {
     }
 
     /// As [`RequestedPage::fetch`], for rows that may be large: they are read a few at a time, and the page ends early when it has as many bytes as an answer
-    /// should. Its cursors go on from there.
+    /// should. Its cursors continue from there.
     ///
     /// # Errors
     /// [`StoreError`] if the list could not be read.
@@ -238,7 +238,7 @@ impl RequestedPage {
             left -= step;
             bytes += read.rows.iter().map(&size).sum::<usize>();
             let on = if goes_back { read.prev } else { read.next };
-            // Where the page began it stays; where it goes on is known by the last read.
+            // The page keeps its beginning; where it continues is known by the last read.
             if is_first || !goes_back {
                 page.next = read.next;
             }
@@ -252,7 +252,7 @@ impl RequestedPage {
             } else {
                 page.rows.append(&mut read.rows);
             }
-            // A short page that goes on has searched as much as one request may.
+            // A short page that continues has searched as much as one request may.
             let Some(on) = on.filter(|_| !is_short) else { break };
             cursor = on;
         }
@@ -268,7 +268,7 @@ impl RequestedPage {
         let mut left = self.offset;
         while left > 0 {
             let step = left.min(step_max);
-            // A page that the list goes on after is full, so that the whole step was skipped.
+            // A page after which the list continues is full, so that the whole step was skipped.
             match list(PageRequest { limit: step, cursor }).await?.next {
                 Some(next) => cursor = next,
                 None => return Ok(None),

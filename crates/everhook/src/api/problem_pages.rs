@@ -61,7 +61,7 @@ fn inline(text: &str) -> String {
     between(&between(&escaped, "**", "strong"), "`", "code")
 }
 
-/// Puts what stands between two marks into an element.
+/// Puts the text between two marks into an element.
 fn between(text: &str, mark: &str, element: &str) -> String {
     let part = |(n, part): (usize, &str)| if n % 2 == 1 { format!("<{element}>{part}</{element}>") } else { part.to_owned() };
     text.split(mark).enumerate().map(part).collect()

@@ -57,7 +57,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut organizations = self.reads.lock();
         drop(self.permit.take());
-        // Whoever waits or reads holds it too.
+        // Waiting requests and reads hold it too.
         if organizations.get(&self.organization).is_some_and(|turns| Arc::strong_count(turns) == 1) {
             organizations.remove(&self.organization);
         }

@@ -120,7 +120,7 @@ impl From<deliveries::Retried> for Retried {
 }
 
 /// Retries a delivery. One that has ended is resent: a new delivery of the same event, with fresh attempts and the endpoint's current URL, secret and
-/// schedule. One that waits is attempted now: its next attempt is due at once, the attempts made so far count, and `waits_for` says what still holds it up.
+/// schedule. One that waits is attempted now: its next attempt is due at once, the attempts made so far count, and `waits_for` names what still delays it.
 #[utoipa::path(
     post, path = "/v1/deliveries/{id}/retry", tag = "deliveries", operation_id = "retry_delivery", request_body = Option<RetryIn>,
     params(("id" = String, Path, description = "The delivery's id")), security(("api_key" = ["manage"])),
@@ -236,7 +236,7 @@ pub struct AttemptNowIn {
     rate_limit: Option<Object<RateIn>>,
 }
 
-/// Attempts now what waits for the endpoint: every next attempt is due at once, as an operation. The attempts made so far count, and the order is kept.
+/// Attempts every waiting delivery of the endpoint now: each next attempt is due at once, as an operation. The attempts made so far count, and the order is kept.
 #[utoipa::path(
     post, path = "/{id}/attempt-now", tag = "endpoints", operation_id = "attempt_endpoint_now", request_body = Option<AttemptNowIn>,
     params(("id" = String, Path, description = "The endpoint's id or uid")), security(("api_key" = ["manage"])),

@@ -1,4 +1,4 @@
-//! Work that must not stop half-way: a client that hangs up drops its request's future wherever it stands, and a change must not end between
+//! Work that must not stop half-way: a client that hangs up drops its request's future at any point, and a change must not end between
 //! its write and what follows from it.
 //!
 //! The work runs in the request's own task, so that the hot path pays for no other; only if the request is dropped does what is left of it
@@ -20,7 +20,7 @@ use super::error::ApiError;
 /// An internal error if the change panicked.
 pub(super) async fn run_to_completion<T: Send + 'static>(change: impl Future<Output = T> + Send + 'static) -> Result<T, ApiError> {
     RunToCompletion { change: Some(Box::pin(AssertUnwindSafe(change).catch_unwind())) }.await.map_err(|_| {
-        tracing::error!("panic while handling a request");
+        tracing::error!("panic while handling a request: it was answered with 500, and other requests are not affected. This is a defect of Everhook: report it with the panic's message above");
         ApiError::internal()
     })
 }

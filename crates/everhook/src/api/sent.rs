@@ -42,7 +42,7 @@ pub struct AttemptInFullOut {
     /// The e-mail, if the delivery goes to an address.
     #[schema(required = true)]
     email: Option<EmailOut>,
-    /// What was said, if the delivery goes to a channel of a service. The request itself has credentials.
+    /// The text of the notification, if the delivery goes to a channel of a service. The request itself has credentials.
     #[schema(required = true)]
     notification: Option<EmailOut>,
     /// The response; null if there was none.
@@ -73,7 +73,7 @@ pub struct RequestOut {
     body_absent: Option<&'static str>,
 }
 
-/// An e-mail, as its plain text. The HTML part says the same.
+/// An e-mail, as its plain text. The HTML part has the same content.
 #[derive(Serialize, ToSchema)]
 pub struct EmailOut {
     subject: String,

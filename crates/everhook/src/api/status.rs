@@ -110,10 +110,10 @@ fn with_clock(status: &'static str, skew: Duration) -> (&'static str, Option<u64
     (if skew > SKEW_MAX { "degraded" } else { status }, (skew > SKEW_WARNED_FROM).then_some(millis(skew)))
 }
 
-/// A look at the server's readiness that several may wait for.
+/// A check of the server's readiness that several requests may wait for.
 pub type Looking = Shared<BoxFuture<'static, Option<&'static str>>>;
 
-/// Joins the look that is under way, or begins one: whoever asks again and again, with or without a key, has the store asked one thing at a time.
+/// Joins the check that is under way, or begins one: however often clients ask, with or without a key, the store gets one such query at a time.
 async fn look(api: &Arc<Api>) -> Option<&'static str> {
     let looking = {
         let mut under_way = api.readiness.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ async fn look(api: &Arc<Api>) -> Option<&'static str> {
             Some(looking) if looking.peek().is_none() => looking.clone(),
             _ => {
                 let api = api.clone();
-                // A task of its own: it goes on when the one who began it does not wait for it any more.
+                // A task of its own: it continues when the one who began it does not wait for it any more.
                 let looking = tokio::spawn(async move { readiness(&api).await });
                 under_way.insert(looking.map(|status| status.ok().flatten()).boxed().shared()).clone()
             }
@@ -166,7 +166,7 @@ fn why_not(api: &Api) -> &'static str {
     }
 }
 
-/// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written as it stands, so that a full disk is
+/// Whether a publish would succeed. As long as they do, a read is enough; after one has failed, a row is written unchanged, so that a full disk is
 /// noticed, and also that it is no longer full.
 async fn can_write(api: &Api) -> Result<bool, StoreError> {
     let organizations = &api.line.ports.organizations;

@@ -52,7 +52,7 @@ pub struct StoredTableOut {
     name: String,
     /// The number of rows, as far as it is known without counting all of them.
     rows: u64,
-    /// What `rows` means: `exact`, `about` (when the store last looked) or `more_than`.
+    /// How exact `rows` is: `exact`, `about` (as of the store's last estimate) or `more_than`.
     #[schema(value_type = super::words::RowCountWord, example = "about")]
     rows_are: &'static str,
     /// The number of bytes with indexes; null where the store does not know: with SQLite.
@@ -87,7 +87,7 @@ pub struct ArchiveOut {
     /// When this node last wrote to it, since its start.
     #[schema(required = true, format = DateTime)]
     written_at: Option<String>,
-    /// Since when this node cannot write to it; nothing that is archived is removed meanwhile.
+    /// Since when this node cannot write to it. Until it can, nothing that would be archived is removed.
     #[schema(required = true, format = DateTime)]
     failing_since: Option<String>,
     /// Why not.
@@ -144,7 +144,7 @@ impl From<ArchiveStatus> for ArchiveOut {
     }
 }
 
-/// Returns how much is stored, without counting it: sizes as the store knows them.
+/// Returns the size of the store and its tables, from the statistics that the store keeps; rows are not counted.
 #[utoipa::path(
     get, path = "/v1/storage", tag = "server", operation_id = "get_storage", security(("api_key" = ["admin"])),
     responses((status = 200, description = "What is stored", body = StorageOut), ReadProblems),

@@ -252,7 +252,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// Stands for a value that the caller may not see.
+/// Replaces a value that the caller may not see.
 pub const HIDDEN: &str = "***";
 
 /// Headers for a caller with these scopes: their values may be credentials, and are for keys that may manage.

@@ -50,7 +50,8 @@ words! {
     AlertComparisonWord = AlertComparison::ALL.map(AlertComparison::as_str);
     /// What values and thresholds are measured in.
     AlertUnitWord = AlertUnit::ALL.map(AlertUnit::as_str);
-    /// How an alert stands. `pending`: not for long enough yet. `too_few_samples`: it was firing, and there is too little traffic to tell.
+    /// The state of an alert. `pending`: the condition holds, but not for long enough yet. `too_few_samples`: it was firing, and there is now too little
+    /// traffic to judge.
     AlertStateWord = super::alerts::STATE_WORDS;
     /// What a channel leads to.
     ChannelKindWord = ["email", "slack", "pagerduty", "teams", "webhook"];
@@ -86,7 +87,7 @@ words! {
     DeadLetterReason = ["retries_exhausted", "given_up", "gone", "tls_failed"];
     /// What an operation does.
     OperationKindWord = OperationKind::ALL.map(OperationKind::as_str);
-    /// What became of a request of a backfill.
+    /// The result of a request of a backfill.
     ChunkOutcomeWord = ChunkOutcome::ALL.map(ChunkOutcome::as_str);
     /// The status of a rotation of the sealing key.
     RotationStatus = ["running", "cancelled"];
@@ -162,6 +163,8 @@ words! {
     RotationStep = SealedKind::ALL.map(SealedKind::as_str);
     /// Which deliveries are replayed.
     ReplayStatus = ["any", "failed"];
-    /// Why an event reached an endpoint, did not yet, or never will.
+    /// Why an event reached a destination, did not yet, or never will.
     WhyReason = REASONS;
+    /// A destination that is not an endpoint.
+    OtherDestinationWord = ["processor", "capability", "callback", "channel"];
 }

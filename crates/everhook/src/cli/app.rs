@@ -1,4 +1,4 @@
-//! `everhook app check`: whether an app keeps the contract of calls. For the people who write apps; it needs no server.
+//! `everhook app check`: whether an app conforms to the contract of calls. For the people who write apps; it needs no server.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +28,7 @@ pub struct AppArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum AppCommand {
-    /// Test whether an app keeps the contract. Exits with 0 if it does and with 1 if it does not
+    /// Test whether an app conforms to the contract. Exits with 0 if it does and with 1 if it does not
     Check(CheckArgs),
 }
 
@@ -43,7 +43,7 @@ struct CheckArgs {
     /// A payload that the app can answer: JSON.
     #[arg(long, default_value = "{}", value_name = "JSON")]
     payload: String,
-    /// The name of the capability, as the app is told.
+    /// The name of the capability that the app is called with.
     #[arg(long, default_value = "check", value_name = "NAME")]
     capability: String,
     /// The path of the health page on the same host.
@@ -60,7 +60,7 @@ struct CheckArgs {
     json: bool,
 }
 
-/// Runs the command that was given. Ends the process with 1 if an app does not keep the contract.
+/// Runs the command that was given. Ends the process with 1 if an app does not conform to the contract.
 ///
 /// # Errors
 /// When nothing could be tested: a bad secret, payload or schema.
@@ -73,7 +73,7 @@ pub async fn run(args: AppArgs) -> anyhow::Result<()> {
         anstream::println!("{}", json!({"passed": is_kept, "checks": checks.iter().map(shown).collect::<Vec<_>>()}));
     } else {
         checks.iter().for_each(|check| anstream::println!("{}", line(check)));
-        anstream::println!("\n{}", if is_kept { "the app keeps the contract" } else { "the app does not keep the contract" });
+        anstream::println!("\n{}", if is_kept { "the app conforms to the contract" } else { "the app does not conform to the contract" });
     }
     if !is_kept {
         std::process::exit(1);

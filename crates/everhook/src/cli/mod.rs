@@ -52,9 +52,9 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Copy a data folder into PostgreSQL
     Migrate(migrate::MigrateArgs),
-    /// Check a server and its surroundings, and say how much is stored
+    /// Check a server, its configuration and the services it uses, and report the size of its data
     Doctor(doctor::DoctorArgs),
-    /// Read what expired
+    /// Read archived events and dead letters that retention has removed
     Archive(archive::ArchiveArgs),
     /// Print the effective configuration and the source of each value
     Config(config::ConfigArgs),

@@ -197,10 +197,10 @@ pub struct ServeArgs {
     /// Show this name as the sender of e-mail; one in --smtp-from wins
     #[arg(long, value_name = "NAME")]
     pub smtp_from_name: Option<String>,
-    /// The administrators of the organization `default`, who are told by e-mail when an endpoint is disabled: addresses, with commas between
+    /// The administrators of the organization `default`, who get an e-mail when an endpoint is disabled: addresses, separated by commas
     #[arg(long, value_name = "ADDRESSES")]
     pub admin_emails: Option<String>,
-    /// What notifications call this server [default: Everhook]
+    /// The name of this server in notifications [default: Everhook]
     #[arg(long, value_name = "NAME")]
     pub brand: Option<String>,
     /// Where PagerDuty takes events [default: https://events.pagerduty.com/v2/enqueue]

@@ -155,7 +155,7 @@ impl HintConnection {
             under_way.clear();
             self.pass_on(untold);
         }
-        "nobody has anything to say any more".to_owned()
+        "this node has stopped sending hints".to_owned()
     }
 
     /// Takes what other nodes sent, the most urgent first.
@@ -203,7 +203,7 @@ impl HintConnection {
             }
             *bound = now_held;
             if held.changed().await.is_err() {
-                return "nobody holds anything any more".to_owned();
+                return "this node has stopped holding shards".to_owned();
             }
         }
     }

@@ -105,7 +105,7 @@ impl RabbitHints {
     pub fn start(settings: HintSettings, inner: Arc<dyn RemoteHints>) -> Result<Self, HttpSetupError> {
         let HintSettings { broker, names, reconnect_after, queues_kept_for } = settings;
         let (outgoing, to_send) = mpsc::channel(HINTS_MAX);
-        let (held, heeded) = watch::channel(ShardSet::NONE);
+        let (held, held_receiver) = watch::channel(ShardSet::NONE);
         let (inbox, is_away, stopping) = (Arc::<Inbox>::default(), Arc::new(AtomicBool::new(true)), CancellationToken::new());
         let keeping = HintConnection {
             broker,
@@ -118,7 +118,7 @@ impl RabbitHints {
             is_away: is_away.clone(),
             stopping: stopping.clone(),
         };
-        let state = State { outgoing: to_send, held: heeded, bound: ShardSet::NONE, under_way: Vec::new() };
+        let state = State { outgoing: to_send, held: held_receiver, bound: ShardSet::NONE, under_way: Vec::new() };
         let keeping = Mutex::new(Some(tokio::spawn(keeping.run(state))));
         let _stops_with_it = stopping.clone().drop_guard();
         Ok(Self { outgoing, held, inner, inbox, is_away, stopping, keeping, _stops_with_it })

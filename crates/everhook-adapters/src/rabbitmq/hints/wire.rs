@@ -1,6 +1,6 @@
 //! One link to the broker with everything on it that hints need: this node's queues, what leads to them, and what publishes to others'.
 //!
-//! `keeping` opens one after another. A wire on which anything fails is given up, never mended: hints find another way meanwhile.
+//! `keeping` opens one after another. A wire on which anything fails is given up, never repaired: hints find another way meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

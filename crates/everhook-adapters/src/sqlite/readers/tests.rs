@@ -93,7 +93,7 @@ fn endless(connection: &Connection) -> Outcome<i64> {
 }
 
 #[tokio::test]
-async fn a_read_that_runs_too_long_is_stopped_and_its_reader_goes_on() {
+async fn a_read_that_runs_too_long_is_stopped_and_its_reader_continues() {
     let (readers, _folder) = readers(Duration::from_millis(50));
     for _ in 0..READERS + 1 {
         assert!(matches!(readers.read(endless).await, Err(StoreError::Unavailable(_))));

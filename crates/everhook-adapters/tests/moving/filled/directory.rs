@@ -10,6 +10,7 @@ use everhook_core::{
         CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
         FailingChecks, FairDraw, JobAttempt, KeptManifest, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule,
         ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
+        callback_lane,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
@@ -117,7 +118,7 @@ impl Filled {
         let put = store.put_manifest(
             read,
             KeptManifest { owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()), ..manifest(organization, shop, 1) },
-            in_lanes(vec![lane_id]),
+            in_lanes(vec![lane_id, callback_lane(shop)]),
             Some(check.clone()),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),

@@ -160,6 +160,61 @@ async fn a_role_sees_all_rows_of_its_own_organization_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_role_sees_deliveries_of_every_kind_of_lane_of_its_own_organization_and_no_other() {
+    let reports = Reports::new().await;
+    let kinds = ["processor", "capability", "channel"];
+    for digit in ['a', 'b'] {
+        for (number, kind) in kinds.iter().enumerate() {
+            reports.given.tamper(&other_lane(digit, number, kind)).await;
+        }
+    }
+    for (reader, digit) in reports.readers.iter().zip(['a', 'b']) {
+        let lanes = format!("SELECT lane FROM everhook.lanes WHERE kind <> 'endpoint' AND organization_id = '{}'", reader.organization);
+        let lanes = names(&reports.owner, &lanes).await;
+        assert_eq!(lanes.len(), kinds.len(), "they are there");
+        let seen = "SELECT lane FROM lanes WHERE kind <> 'endpoint'";
+        assert_eq!(names(&reader.client, seen).await, lanes, "{digit}");
+        let of_others = "lane IN (SELECT lane FROM lanes WHERE kind <> 'endpoint')";
+        for table in ["open_deliveries", "deliveries", "all_deliveries", "rollups", "endpoint_activity"] {
+            assert_eq!(names(&reader.client, &format!("SELECT lane FROM {table} WHERE {of_others}")).await, lanes, "{digit}: {table}");
+        }
+        let ids: BTreeSet<String> = (0..kinds.len()).map(|number| other_id(digit, number, 1)).collect();
+        let written = ids.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ");
+        assert_eq!(names(&reader.client, &format!("SELECT delivery_id FROM attempts WHERE delivery_id IN ({written})")).await, ids);
+        assert_eq!(names(&reader.client, "SELECT id FROM dead_letters WHERE kind <> 'endpoint'").await, ids, "{digit}");
+        assert_eq!(names(&reader.client, &format!("SELECT endpoint_id FROM circuit_breakers WHERE endpoint_id IN ({written})")).await, ids);
+    }
+}
+
+/// The id of a lane that leads to no endpoint (1), which is also that of a delivery that has ended, or of one that is open (2).
+fn other_id(digit: char, number: usize, which: u8) -> String {
+    format!("018bcfe5-6800-7000-9000-{digit}000000000{number}{which}")
+}
+
+/// A lane of this kind with a dead delivery, an open one, and what is counted of it, in the first application of an organization.
+fn other_lane(digit: char, number: usize, kind: &str) -> String {
+    let (lane, open) = (other_id(digit, number, 1), other_id(digit, number, 2));
+    let (organization, application) = (organization(digit), format!("018bcfe5-6800-7000-8000-{digit}00000000001"));
+    format!(
+        "INSERT INTO lanes (id, kind, organization_id, application_id) VALUES ('{lane}', '{kind}', '{organization}', '{application}');
+        INSERT INTO open_deliveries (lane, id, event_id, priority, stage, attempts, retry_schedule, due_at, created_at)
+        SELECT lane, '{open}', '{application}', 1, 0, 1, 1, 1, 1 FROM lanes WHERE id = '{lane}';
+        INSERT INTO deliveries (lane, id, event_id, priority, stage, attempts, retry_schedule, ended_at, created_at)
+        SELECT lane, '{lane}', '{application}', 1, 1, 1, 1, 1, 1 FROM lanes WHERE id = '{lane}';
+        INSERT INTO attempts (delivery_id, number, status, breaker, node, duration, scheduled_at, picked_after, executed_after)
+        VALUES ('{lane}', 1, 0, 0, 1, 1, 1, 1, 1);
+        INSERT INTO rollups SELECT lane, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM lanes WHERE id = '{lane}';
+        INSERT INTO endpoint_activity (lane, consecutive_failures) SELECT lane, 0 FROM lanes WHERE id = '{lane}';
+        INSERT INTO dead_letters (
+            id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause, failure_category,
+            last_error, attempts, failures, first_failure_at, last_failure_at, recoverable
+        ) VALUES ('{lane}', '{organization}', '{application}', '{application}', 'type.1', '{lane}', '{kind}', 'target', '{lane}', 'dead', 'given_up',
+            'network', 'gone', 1, 1, 1, 1, true);
+        INSERT INTO circuit_breakers (endpoint_id, revision, stage, since, failed_recoveries) VALUES ('{lane}', 1, 'closed', 1, 0);"
+    )
+}
+
+#[tokio::test]
 async fn secrets_internals_partitions_and_writes_are_refused() {
     let reports = Reports::new().await;
     let partitions = names(&reports.owner, "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r'").await;

@@ -111,7 +111,7 @@ fn is_meant(wanted: &EventSelection, event: &EventCandidate) -> bool {
     selection::takes_type(&wanted.event_types, &event.event_type) && !(is_sample && wanted.event_types.is_empty())
 }
 
-/// Channels are no part of a selection: people are not told again what they were told.
+/// Channels are not part of a selection: people must not be notified twice.
 fn destinations(view: &ApplicationView, wanted: &EventSelection, event: &EventCandidate) -> Arc<[Destination]> {
     if wanted.endpoints.is_empty() {
         return view.matching(&event.event_type);

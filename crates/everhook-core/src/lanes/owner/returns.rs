@@ -14,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many of the queues that a survey found are heeded before others have their turn: some milliseconds of work.
+/// How many of the queues that a survey found are applied before others have their turn: some milliseconds of work.
 const SURVEYED_AT_ONCE: usize = 1_000;
 
 impl Owner<'_> {
@@ -54,7 +54,7 @@ impl Owner<'_> {
         let stranded = self.board.looked(queue, read.ok_or(now + RETRY_DELAY), now);
         // Where nodes share a store, hints of others are lost, and lanes change hands.
         if stranded > 0 && self.has_surveyed && !self.line.held_lease.is_shared() {
-            tracing::warn!(stranded, endpoint.id = %queue.0, "found due deliveries that no hint had announced");
+            tracing::warn!(stranded, lane.id = %queue.0, "the periodic query found {stranded} due deliveries that no hint had announced; they are sent now, up to five seconds late");
         }
     }
 
@@ -92,7 +92,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Heeds some of what a survey found, between which others have their turn.
+    /// Applies some of what a survey found, between which others have their turn.
     pub(super) fn apply_some_surveyed(&mut self, now: Timestamp) {
         let Some(Surveyed { shards, heads }) = &mut self.surveyed else { return };
         let (shards, some): (_, Vec<_>) = (*shards, heads.take(SURVEYED_AT_ONCE).collect());

@@ -86,7 +86,7 @@ impl Owner<'_> {
         }
     }
 
-    /// Heeds what is held and was not, and the other way round, if that has changed. Says whether the lease under which this owner began is there.
+    /// Applies what is held and was not, and the other way round, if that has changed. Says whether the lease under which this owner began is there.
     pub(super) fn apply_lease_changes(&mut self) -> bool {
         if !self.shards.changes.has_changed().unwrap_or(false) {
             return true;

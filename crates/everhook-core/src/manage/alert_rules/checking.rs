@@ -58,7 +58,7 @@ pub fn new_rule(asked: AlertRuleChange) -> Result<AlertRule, Refusal> {
     apply(same, &blank, &blank, faults)
 }
 
-/// A rule with what is asked of it. Null stands for what the default rule says, or a new rule would.
+/// A rule with what is asked of it. Null means the value of the default rule, or that of a new rule.
 pub fn changed_rule(asked: AlertRuleChange, rule: &AlertRule) -> Result<AlertRule, Refusal> {
     let default = default_rule(&rule.name).map_or_else(
         || AlertRule {
@@ -167,7 +167,7 @@ fn check_threshold(metric: AlertMetric, value: f64) -> Result<f64, String> {
 fn check_window(metric: AlertMetric, window: Duration) -> Result<Duration, String> {
     let max = metric.window_max();
     if max.is_zero() {
-        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric says how something stands now".to_owned()) };
+        return if window.is_zero() { Ok(window) } else { Err("must be absent: the metric is a current value".to_owned()) };
     }
     let is_whole = window.subsec_nanos() == 0 && window.as_secs().is_multiple_of(MINUTE.as_secs());
     if is_whole && (MINUTE..=max).contains(&window) {

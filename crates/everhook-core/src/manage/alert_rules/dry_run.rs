@@ -25,7 +25,7 @@ use crate::{
 pub const DRY_RUN_DAYS: u64 = 7;
 const PERIOD: Duration = Duration::from_secs(DRY_RUN_DAYS * 86_400);
 
-/// How many things are looked at where none is named, the newest first. Each has 10,080 minutes at the most.
+/// How many things are examined where none is named, the newest first. Each has 10,080 minutes at the most.
 pub const DRY_RUN_TARGETS_MAX: usize = 20;
 const PAGE: PageRequest = PageRequest { limit: DRY_RUN_TARGETS_MAX as u32, cursor: Cursor::Newest };
 
@@ -38,7 +38,7 @@ pub struct DryRun {
     pub from: Timestamp,
     /// Until when.
     pub to: Timestamp,
-    /// Of what was looked at.
+    /// The targets that were examined.
     pub targets: Vec<DryRunTarget>,
     /// Whether that was everything that the rule watches.
     pub is_complete: bool,
@@ -83,7 +83,7 @@ pub async fn dry_run(line: &Line, organization: OrganizationId, rule: &AlertRule
     Ok(DryRun { from, to, targets, is_complete })
 }
 
-/// The things that a rule watches, as many as are looked at, and whether these are all.
+/// The things that a rule watches, as many as are examined, and whether these are all.
 async fn subjects(
     line: &Line,
     organization: OrganizationId,

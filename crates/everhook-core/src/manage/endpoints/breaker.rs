@@ -1,6 +1,6 @@
 //! An endpoint's breaker in a person's hand: reset, forced open, forced closed.
 //!
-//! The owner of the lane decides about the breaker too. Both write over the revision that they know, and the store tells who was faster.
+//! The owner of the lane decides about the breaker too. Both write over the revision that they know, and the store shows who was faster.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(in crate::manage) enum Order {
     ForceClose(Option<Duration>),
 }
 
-/// Resets or forces an endpoint's breaker, and says where it stands then.
+/// Resets or forces an endpoint's breaker, and returns its new state.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] lists what is wrong, [`Refusal::NotFound`] if the organization has no such endpoint.
@@ -93,7 +93,7 @@ async fn command(line: &Line, by: &Author, endpoint: &Endpoint, order: Order) ->
     Err(Refusal::concurrent_change("breaker"))
 }
 
-/// Keeps the change. If somebody else was faster, says what stands.
+/// Keeps the change. If another change was faster, returns the current state.
 pub(in crate::manage) async fn keep(line: &Line, change: BreakerChange) -> Result<Option<BreakerRow>, Refusal> {
     let kept = line.ports.breakers.keep(vec![change]).await?;
     Ok(kept.into_iter().find_map(|kept| match kept {
@@ -102,7 +102,7 @@ pub(in crate::manage) async fn keep(line: &Line, change: BreakerChange) -> Resul
     }))
 }
 
-/// Where a breaker stands, as the audit log tells it.
+/// The state of a breaker, as the audit log shows it.
 pub(in crate::manage) fn audit_facts(kept: KeptBreaker) -> Facts {
     let (state, until) = match kept.stage {
         KeptStage::Closed => ("closed", None),

@@ -29,7 +29,7 @@ pub struct Health {
     pub status: HealthStatus,
     /// Since its last success.
     pub activity: EndpointActivity,
-    /// Where its breaker stands.
+    /// The state of its breaker.
     pub breaker: BreakerFacts,
     /// What happened in the last 24 hours.
     pub statistics: AttemptStatistics,
@@ -41,7 +41,7 @@ pub struct Health {
     pub backlog: WaitingBacklog,
     /// Whether more wait than were counted.
     pub backlog_is_capped: bool,
-    /// When its owner is warned if it goes on failing; `None` if it does not fail for long, or nobody is warned.
+    /// When its owner is warned if it continues to fail; `None` if it does not fail for long, or nobody is warned.
     pub warning_at: Option<Timestamp>,
     /// When it is disabled then.
     pub disable_at: Option<Timestamp>,
@@ -111,7 +111,7 @@ pub async fn health(line: &Line, organization: OrganizationId, of: &Ref<Endpoint
     })
 }
 
-/// How an endpoint's lane stands: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
+/// The state of an endpoint's lane: as its owner knows it, or as the store keeps it where that has nothing of it in memory.
 ///
 /// # Errors
 /// [`StoreError`] if the store cannot be read.

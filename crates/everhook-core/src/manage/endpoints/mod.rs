@@ -1,4 +1,4 @@
-//! Endpoints: made, changed, deleted; paused and resumed; their secrets rotated, their breakers overruled, their health looked at; and tried out
+//! Endpoints: made, changed, deleted; paused and resumed; their secrets rotated, their breakers overruled, their health examined; and tried out
 //! with a sample event.
 //!
 //! A change is based on the row as it was read, and is made again on the newer row if somebody else was faster.
@@ -95,7 +95,7 @@ pub async fn create(line: &Line, rules: &TargetRules, by: &Author, new: NewEndpo
         verification::verify(line, &endpoint).await?;
     }
     store(line, by, &endpoint).await?;
-    tell(line, &endpoint);
+    announce(line, &endpoint);
     Ok((endpoint, key.text().clone()))
 }
 
@@ -223,7 +223,7 @@ async fn update(
         }
         match line.ports.endpoints.update_endpoint(endpoint.clone(), read.updated_at, entry).await? {
             EndpointUpdated::Updated => {
-                tell(line, &endpoint);
+                announce(line, &endpoint);
                 return Ok(endpoint);
             }
             EndpointUpdated::UidTaken => return Err(uid_taken(&endpoint)),
@@ -299,7 +299,7 @@ async fn find_application(
     Ok(found.map(|application| application.id))
 }
 
-fn tell(line: &Line, endpoint: &Endpoint) {
+fn announce(line: &Line, endpoint: &Endpoint) {
     line.catalog.forget(endpoint.application);
     line.wake_up.changed(endpoint.application, endpoint.id.into());
 }
@@ -312,7 +312,7 @@ fn uid_taken(endpoint: &Endpoint) -> Refusal {
     Refusal::uid_taken(endpoint.uid.as_ref().map_or("", Uid::as_str))
 }
 
-/// Who was told of trouble is told of its end.
+/// An owner who was notified of failures is notified of the recovery.
 fn clock_reset(found: &Endpoint) -> ClockReset {
     match found.state {
         EndpointState::Disabled { reason: DisabledReason::Gone | DisabledReason::Failing, .. } => ClockReset::AfterTrouble,

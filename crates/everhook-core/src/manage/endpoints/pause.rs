@@ -1,4 +1,4 @@
-//! Pausing an endpoint and letting it go on: what is published meanwhile waits for it.
+//! Pausing an endpoint and resuming it: what is published meanwhile waits for it.
 
 use super::{EndpointAction, find, flow::read_rate, update};
 use crate::{
@@ -29,7 +29,7 @@ pub async fn pause(line: &Line, by: &Author, of: &Ref<EndpointId>) -> Result<End
     update(line, EndpointAction { by, action: AuditAction::EndpointPause }, found, pause).await
 }
 
-/// Lets an endpoint go on. What gathered is sent at once, or at so many requests a second until it is done. One that is not paused is not changed,
+/// Resumes an endpoint. What gathered is sent at once, or at so many requests a second until it is done. One that is not paused is not changed,
 /// unless it drains at another rate.
 ///
 /// # Errors

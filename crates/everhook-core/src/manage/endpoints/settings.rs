@@ -46,7 +46,7 @@ pub struct EndpointChange {
     pub filter: Change<String>,
     /// Shown to people.
     pub name: Change<String>,
-    /// Stands for the id in paths.
+    /// Can be used in place of the id in paths.
     pub uid: Change<String>,
     /// Shown to people.
     pub description: Change<String>,
@@ -58,7 +58,7 @@ pub struct EndpointChange {
     pub retry_schedule: Change<String>,
     /// The same, by id.
     pub retry_schedule_id: Change<String>,
-    /// A schedule of its own, written where a name could stand.
+    /// A schedule of its own, written in place of a name.
     pub inline_schedule: Change<ScheduleChange>,
     /// The same, as the `backoff` preset with numbers of one's own.
     pub retry_config: Change<RetryConfig>,
@@ -277,7 +277,7 @@ fn read_rate_limit(asked: Change<RateInput>, faults: &mut Vec<Fault>) -> Change<
     }
 }
 
-/// The input is kept as it is, to be applied to the endpoint as it stands when it is written.
+/// The input is kept as it is, to be applied to the endpoint as it is when it is written.
 fn read_breaker(asked: Change<BreakerInput>, current: BreakerConfig, faults: &mut Vec<Fault>) -> Change<BreakerInput> {
     if let Change::Set(input) = &asked
         && let Err(wrong) = input.on(current)

@@ -30,7 +30,7 @@ pub enum TrialError {
 }
 
 /// Publishes a sample event to this endpoint alone, whatever event types it wants: one of the type `endpoint.test`, or one of the type given, with the
-/// example of its definition as data if there is one. It is sent also if that type is archived, or not defined in an application that requires it: whoever
+/// example of its definition as data if there is one. It is sent also if that type is archived, or not defined in an application that requires it: one who
 /// tries an endpoint out may do so before its events are published.
 ///
 /// # Errors

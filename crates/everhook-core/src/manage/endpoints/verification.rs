@@ -35,7 +35,7 @@ pub(super) fn is_needed(before: &Endpoint, after: &Endpoint) -> bool {
 /// [`Refusal::OnDemand`] that too many were sent.
 pub(super) async fn verify(line: &Line, endpoint: &Endpoint) -> Result<(), Refusal> {
     if endpoint.target.is_amqp() {
-        // Whoever consumes its queue would get the challenge, and could return it to nobody.
+        // The consumer of its queue would get the challenge, and could return it to nobody.
         let reason = "is not supported for message brokers, which cannot return a challenge";
         return Err(Refusal::Invalid(vec![Fault::new("verify_url", reason)]));
     }

@@ -171,7 +171,7 @@ fn check_permissions(names: &[String], faults: &mut Vec<Fault>) {
     }
 }
 
-/// What the audit log tells of a connection: nothing that names the person, because it outlives the connection.
+/// A connection as the audit log shows it: nothing that names the person, because it outlives the connection.
 fn facts(connection: &Connection) -> Facts {
     Facts::default()
         .plain("provider", connection.provider.as_str())

@@ -21,7 +21,7 @@ use crate::{
     ports::BreakerChange,
 };
 
-/// Resets or forces the breaker of a capability, on all nodes, and says where it stands then.
+/// Resets or forces the breaker of a capability, on all nodes, and returns its new state.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] lists what is wrong, [`Refusal::NotFound`] if there is no such application or capability.
@@ -60,7 +60,7 @@ pub async fn command_breaker(
             Some(newer) => row = Some(newer),
             None => {
                 if let Some(row) = line.ports.breakers.breaker(lane_id).await? {
-                    gate.heed(&row, now);
+                    gate.apply_kept_breaker(&row, now);
                 }
                 return Ok(breaker.facts(now));
             }

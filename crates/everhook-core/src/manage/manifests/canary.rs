@@ -1,4 +1,4 @@
-//! Withdrawing a canary: the manifest says so from now on, and the organization is told.
+//! Withdrawing a canary: the manifest says so from now on, and the organization is notified.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         let (lanes, check) = (lanes_of(line, &manifest, new.application), check_plan(line, &application, &manifest));
         if is_kept(line.ports.manifests.put_manifest(application, new, lanes, check, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
-            tell(line, withdrawn, &why).await;
+            notify(line, withdrawn, &why).await;
             return Ok(true);
         }
     }
@@ -60,7 +60,7 @@ fn note(document: &str, capability: &str, at: &str, why: &str) -> Option<String>
     Some(document.to_string())
 }
 
-async fn tell(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
+async fn notify(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
     let data = json!({
         "organization_id": withdrawn.organization.to_string(),
         "application_id": withdrawn.application.to_string(),

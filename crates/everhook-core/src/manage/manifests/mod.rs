@@ -86,7 +86,7 @@ pub async fn put(
             // The lanes of its capabilities are part of what the organization's applications share.
             line.catalog.forget_organization(by.organization);
             if old.and_then(|old| old.owner_email) != kept.owner_email {
-                owners::tell_changed(line, by.organization);
+                owners::announce_change(line, by.organization);
             }
             return Ok(kept);
         }
@@ -160,7 +160,7 @@ pub async fn opened(line: &Line, organization: OrganizationId, of: &Ref<Applicat
     line.calls.app(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
 }
 
-/// Tests whether the app of a capability keeps the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
+/// Tests whether the app of a capability conforms to the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
 ///
 /// # Errors
 /// [`Refusal::OnDemand`] if too many run; [`Refusal::Conflict`] if there is nothing to call.

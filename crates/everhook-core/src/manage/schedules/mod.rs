@@ -26,7 +26,7 @@ pub const SCHEDULES_MAX: u32 = 200;
 /// How many endpoints one request may assign.
 pub const ASSIGN_MAX: usize = 1_000;
 
-/// Stands for the schedule that is meant where nothing is said.
+/// The name of the schedule that applies where none is named.
 const DEFAULT_NAME: &str = "default";
 
 /// How many endpoints are moved in one write, so that no delivery waits long for its own.

@@ -45,7 +45,7 @@ pub async fn pause(line: &Line, by: &Author, of: &Ref<SourceId>, mode: Option<&s
     .await
 }
 
-/// Lets a source go on. What came in meanwhile is delivered.
+/// Resumes a source. What came in meanwhile is delivered.
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if the organization has no such source.
@@ -105,7 +105,10 @@ pub async fn capture_key(line: &Line, source: &Source, key: &Secret<String>) -> 
     let sealed = line.ports.vault.seal(source.id.as_uuid(), text.as_bytes());
     let kept = update(line, &by, AuditAction::SourceCaptureKey, &of, |mut source| {
         if !source.is_awaiting_handshake(line.ports.clock.now()) {
-            return Err(Refusal::Conflict(Conflict::ConcurrentChange, "another key was taken meanwhile".to_owned()));
+            return Err(Refusal::Conflict(
+                Conflict::ConcurrentChange,
+                "another key was captured in the meantime; send the request again".to_owned(),
+            ));
         }
         // Earlier ones stay: a provider may have several webhooks at one URL, each with a key of its own.
         source.secrets.truncate(SECRETS_MAX - 1);

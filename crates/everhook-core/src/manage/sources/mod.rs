@@ -1,7 +1,7 @@
 //! Sources: where webhooks of other providers come in. Made, changed, deleted, shown.
 //!
 //! Everything that is kept was checked here by what will read the requests: a source that is there can be opened. After a change the cache of opened
-//! sources is told, so that the next request already meets it.
+//! sources is notified, so that the next request already meets it.
 
 mod control;
 mod settings;
@@ -58,7 +58,7 @@ pub async fn create(line: &Line, by: &Author, new: NewSource) -> Result<Source, 
     let entry = audit::entry(line, by, AuditAction::SourceCreate, source.id.as_uuid(), note);
     match line.ports.sources.create_source(source.clone(), SOURCES_MAX, entry).await? {
         Created::Created => {
-            tell(line, &source);
+            announce(line, &source);
             Ok(source)
         }
         Created::NameTaken => Err(Refusal::name_taken(source.name.as_str())),
@@ -114,7 +114,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<SourceId>) -> Result<(), 
     // while.
     control::release_held(line, &found).await?;
     let is_deleted = line.ports.sources.delete_source(by.organization, found.id, entry).await?;
-    tell_deleted(line, &found);
+    announce_deleted(line, &found);
     if is_deleted { Ok(()) } else { Err(Refusal::NotFound(Noun::Source)) }
 }
 
@@ -161,10 +161,10 @@ pub fn revealed(line: &Line, source: &Source) -> Result<RevealedSource, StoreErr
 }
 
 /// A source was made or changed: the next request meets it as it is now, and so does its processor.
-fn tell(line: &Line, source: &Source) {
+fn announce(line: &Line, source: &Source) {
     line.sources.changed(source);
     if source.processor.is_some() {
-        tell_lane(line, source);
+        announce_lane(line, source);
     }
 }
 
@@ -186,20 +186,20 @@ pub(super) async fn with_processor(
 }
 
 /// Sources were deleted with their owner: what waits for their processors, also what is parked, is cancelled by the owners of the lanes.
-pub(super) fn tell_processors_deleted(line: &Line, sources: &[Source]) {
-    sources.iter().for_each(|source| tell_lane(line, source));
+pub(super) fn announce_deleted_processors(line: &Line, sources: &[Source]) {
+    sources.iter().for_each(|source| announce_lane(line, source));
 }
 
 /// A source was deleted: no request meets it any more.
-fn tell_deleted(line: &Line, source: &Source) {
+fn announce_deleted(line: &Line, source: &Source) {
     line.sources.deleted(source.id);
     if source.processor.is_some() {
-        tell_lane(line, source);
+        announce_lane(line, source);
     }
 }
 
 /// The same for its processor, whose lane may end by it.
-fn tell_lane(line: &Line, source: &Source) {
+fn announce_lane(line: &Line, source: &Source) {
     line.catalog.forget_organization(source.organization);
     line.wake_up.changed(source.application, source.id.into());
 }
@@ -225,9 +225,9 @@ async fn update(
         let entry = audit::entry(line, by, action, id.as_uuid(), note);
         match line.ports.sources.update_source(edited.clone(), read_at, entry).await? {
             Updated::Updated => {
-                tell(line, &edited);
+                announce(line, &edited);
                 if read.processor.is_some() && edited.processor.is_none() {
-                    tell_lane(line, &edited);
+                    announce_lane(line, &edited);
                 }
                 return Ok(edited);
             }
@@ -263,7 +263,7 @@ async fn find_application(
     }
 }
 
-/// A source that says nothing yet. What stands in for a missing application or name is never kept: the fault is.
+/// A source without settings. The placeholder for a missing application or name is never stored: the fault is reported.
 fn blank(line: &Line, organization: OrganizationId, application: Option<ApplicationId>) -> Source {
     let now = line.ports.clock.now();
     let id = SourceId::from_uuid(line.ports.entropy.uuid(now));

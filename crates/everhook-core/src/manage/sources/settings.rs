@@ -62,7 +62,7 @@ pub struct SourceChange {
     pub algorithm: Change<String>,
     /// `hex`, `base64` or `base64url`, for the kind `hmac`.
     pub encoding: Change<String>,
-    /// What stands before the signature, for the kind `hmac`.
+    /// The prefix of the signature, for the kind `hmac`.
     pub prefix: Change<String>,
     /// What the provider signs with. They are replaced together.
     pub secrets: Change<Vec<Secret<String>>>,
@@ -257,9 +257,9 @@ fn check_hmac(field: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// What reads its requests must be able to be made of it. Told under the fields that the owner knows.
+/// What reads its requests must be able to be made of it. Reported under the fields that the owner knows.
 fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), StoreError> {
-    // What cannot be tried was told already.
+    // What cannot be tried was reported already.
     if source.kind.is_empty() || (source.kind == KIND_HMAC && !source.recipe.contains_key("header")) {
         return Ok(());
     }
@@ -274,8 +274,8 @@ fn try_out(line: &Line, source: &Source, faults: &mut Vec<Fault>) -> Result<(), 
         }
     };
     // A field that was refused was not changed: what follows from that is no news.
-    let told: BTreeSet<String> = faults.iter().map(|fault| fault.field.clone()).collect();
-    faults.extend(found.into_iter().filter(|fault| !told.contains(&fault.field)));
+    let reported: BTreeSet<String> = faults.iter().map(|fault| fault.field.clone()).collect();
+    faults.extend(found.into_iter().filter(|fault| !reported.contains(&fault.field)));
     Ok(())
 }
 

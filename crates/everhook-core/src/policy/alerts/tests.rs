@@ -184,7 +184,7 @@ fn the_end_of_a_rule_ends_its_alerts() {
 }
 
 #[test]
-fn a_changed_threshold_is_heeded_at_once() {
+fn a_changed_threshold_is_applied_at_once() {
     let mut judged = Judged::new(rate_rule(Duration::ZERO));
     assert_eq!(judged.at(secs(0), Measured::Value(90.0)), Some(AlertReport::Fired));
     judged.rule.threshold = 80.0;

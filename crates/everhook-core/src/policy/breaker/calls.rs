@@ -108,7 +108,7 @@ impl Calls {
     }
 
     /// Goes on with what was handed on, if nothing was counted yet and it was counted in the same way.
-    pub(super) fn go_on(&mut self, kept: &KeptWindow, not_before: Timestamp) {
+    pub(super) fn resume_window(&mut self, kept: &KeptWindow, not_before: Timestamp) {
         let slices = kept.slices.iter().filter(|slice| slice.since >= not_before);
         let counts_of = |slice: &KeptSlice| Counts { successes: slice.successes, failures: slice.failures, since: Some(slice.since) };
         match self {

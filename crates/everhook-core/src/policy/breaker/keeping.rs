@@ -55,9 +55,9 @@ impl Breaker {
 
     /// Goes on with what the lane's former owner has counted, if both count by the same rule. What came before `not_before`, when the breaker last changed,
     /// is left out. It opens nothing by itself: the next call does.
-    pub fn go_on(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
+    pub fn resume_window(&mut self, window: &KeptWindow, not_before: Option<Timestamp>) {
         if matches!(self.stage, Stage::Closed { .. }) {
-            self.calls.go_on(window, not_before.unwrap_or(Timestamp::EPOCH));
+            self.calls.resume_window(window, not_before.unwrap_or(Timestamp::EPOCH));
         }
     }
 }

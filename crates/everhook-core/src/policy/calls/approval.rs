@@ -55,7 +55,7 @@ impl ApprovalReport<'_> {
         let message = match self.status {
             ApprovalStatus::Approved => "the call was approved",
             ApprovalStatus::Rejected => "the call was rejected",
-            ApprovalStatus::Expired => "nobody decided about the call in time",
+            ApprovalStatus::Expired => "the call expired before a decision was made",
             ApprovalStatus::Pending => "the call waits for a decision",
         };
         let is_approved = self.status == ApprovalStatus::Approved;
@@ -138,7 +138,7 @@ mod tests {
             ),
             (
                 report(Expired, None, None),
-                r#"{"approvalId":"a","source":"everhook","status":"failed","message":"nobody decided about the call in time","details":{"capability":"winner","requestId":"r","status":"expired"}}"#,
+                r#"{"approvalId":"a","source":"everhook","status":"failed","message":"the call expired before a decision was made","details":{"capability":"winner","requestId":"r","status":"expired"}}"#,
             ),
         ];
         for (report, expected) in table {

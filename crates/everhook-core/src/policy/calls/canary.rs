@@ -53,7 +53,7 @@ pub struct Withdrawal {
 
 impl Trial {
     /// Whether calls still go to the canary.
-    pub const fn goes_on(&self) -> bool {
+    pub const fn is_running(&self) -> bool {
         !self.is_over
     }
 
@@ -125,7 +125,7 @@ mod tests {
         }
         let failed = (1..=50).find(|_| trial.count(Side::Canary, true).is_some());
         assert!(failed.is_some_and(|calls| calls <= 50), "{failed:?}");
-        assert!(!trial.goes_on());
+        assert!(!trial.is_running());
         assert_eq!(trial.count(Side::Canary, true), None, "it is withdrawn once");
     }
 

@@ -1,4 +1,4 @@
-//! Whether an app keeps the contract: what each answer of a contract test must be. Pure.
+//! Whether an app conforms to the contract: what each answer of a contract test must be. Pure.
 //!
 //! Each judgment says in words what was seen: why it is right, or what is wrong.
 

@@ -1,7 +1,7 @@
 //! Which channels of an organization get an operational event.
 //!
-//! An administrator's e-mail gets only what somebody should read, that of an application's owner only alerts about the application; a channel of a service
-//! gets what its owner asked for. An alert says itself whom it is for.
+//! An administrator's e-mail gets only what calls for action, that of an application's owner only alerts about the application; a channel of a service gets
+//! what its owner asked for. An alert names its own recipients.
 
 use serde_json::Value;
 
@@ -56,6 +56,42 @@ pub fn choose<'a>(channels: &[&'a Channel], event_type: &EventType, data: &Value
     channels.iter().copied().filter(|channel| recipients.include(channel, event_type, &notice)).collect()
 }
 
+/// Why a channel does not get an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omission {
+    /// There is no text for events of this type.
+    NoText,
+    /// It is turned off.
+    Disabled,
+    /// It gets other types.
+    TypeDiffers,
+    /// It gets only what is more serious.
+    LessSerious,
+    /// The alert names others.
+    NotARecipient,
+}
+
+/// Why a channel does not get an event, by its settings; `None` if it gets it. `channels` are all of its organization.
+pub fn omission(channel: &Channel, channels: &[&Channel], event_type: &EventType, data: &Value) -> Option<Omission> {
+    let Some(notice) = of_event(event_type, data) else { return Some(Omission::NoText) };
+    if channel.service().is_some_and(|service| !service.enabled) {
+        return Some(Omission::Disabled);
+    }
+    if !may_get(channel, event_type) {
+        return Some(Omission::TypeDiffers);
+    }
+    let candidates: Vec<&Channel> = channels.iter().copied().filter(|channel| may_get(channel, event_type)).collect();
+    let recipients = Recipients::of(event_type, data, &candidates);
+    if recipients.include(channel, event_type, &notice) {
+        return None;
+    }
+    if !recipients.address(channel) {
+        return Some(Omission::NotARecipient);
+    }
+    let wants_type = channel.service().is_none_or(|service| matching::wants(&service.event_types, event_type));
+    Some(if wants_type { Omission::LessSerious } else { Omission::TypeDiffers })
+}
+
 /// Whom an event is for.
 struct Recipients<'a> {
     /// Services that asked for such events.
@@ -85,12 +121,17 @@ impl<'a> Recipients<'a> {
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
-        let is_asked_for = match &channel.to {
+        let wants_it = || channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity));
+        self.named.contains(&channel.name()) || (self.address(channel) && wants_it())
+    }
+
+    /// Whether it is for such channels, if they want it.
+    fn address(&self, channel: &Channel) -> bool {
+        match &channel.to {
             ChannelTarget::Admin(_) => self.admins,
             ChannelTarget::Owner(_) => false,
-            ChannelTarget::Service(service) => self.services && asks_for(service, event_type, notice.severity),
-        };
-        is_asked_for || self.named.contains(&channel.name())
+            ChannelTarget::Service(_) => self.services,
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{routing::choose, *};
+use super::{
+    routing::{Omission, choose},
+    *,
+};
 use crate::{
     ids::{ChannelId, ScheduleVersion},
     model::{Channel, ChannelName, ChannelTarget, EmailAddress, EventTypePattern, SealedSecret, ServiceChannel, ServiceKind},
@@ -254,6 +257,39 @@ fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
     assert_eq!(chosen("endpoint.disabled", &orders()), "ops@example.com all critical", "owners get alerts only");
     assert_eq!(chosen("circuit.opened", &orders()), "all", "not by e-mail");
     assert_eq!(chosen("order.paid", &json!({})), "");
+}
+
+#[test]
+fn a_channel_that_does_not_get_an_event_says_which_of_its_settings_is_why() {
+    let mut off = service("off-now", &["*"], None);
+    if let ChannelTarget::Service(service) = &mut off.to {
+        service.enabled = false;
+    }
+    let channels = [
+        email_channel("ops@example.com", ChannelTarget::Admin),
+        service("all", &["*"], None),
+        service("critical", &["*"], Some(NoticeSeverity::Critical)),
+        service("jobs-only", &["job.dead"], None),
+        off,
+    ];
+    let omissions = |name: &str, data: &Value| {
+        let (event_type, all) = (EventType::parse(name).unwrap(), channels.iter().collect::<Vec<_>>());
+        let found: Vec<_> = channels.iter().map(|channel| routing::omission(channel, &all, &event_type, data)).collect();
+        // It agrees with what is sent.
+        let may: Vec<&Channel> = channels.iter().filter(|channel| routing::may_get(channel, &event_type)).collect();
+        let chosen: Vec<_> = choose(&may, &event_type, data).into_iter().map(|channel| channel.id).collect();
+        for (channel, omission) in channels.iter().zip(&found) {
+            assert_eq!(chosen.contains(&channel.id), omission.is_none(), "{name} {}", channel.name());
+        }
+        found
+    };
+    let (disabled, differs) = (Some(Omission::Disabled), Some(Omission::TypeDiffers));
+    assert_eq!(omissions("circuit.opened", &orders()), [differs, None, Some(Omission::LessSerious), differs, disabled]);
+    assert_eq!(omissions("order.paid", &json!({})), [Some(Omission::NoText); 5]);
+    let named = alert("warning", &json!({ "channels": ["jobs-only"] }));
+    let not_named = Some(Omission::NotARecipient);
+    assert_eq!(omissions("alert.fired", &named), [not_named, not_named, not_named, None, disabled]);
+    assert_eq!(omissions("job.dead", &json!({})), [differs, None, Some(Omission::LessSerious), None, disabled]);
 }
 
 #[test]

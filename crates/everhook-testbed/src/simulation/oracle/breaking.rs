@@ -7,7 +7,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use super::{Evidence, Requested, limits::HEEDED_WITHIN};
+use super::{Evidence, Requested, limits::APPLIED_WITHIN};
 use crate::simulation::{
     log::{EndpointNo, Happening, Reply},
     settings::{Change, Order},
@@ -15,7 +15,7 @@ use crate::simulation::{
 
 /// What a person said.
 struct Forced {
-    heeded_from: Duration,
+    applied_from: Duration,
     until: Option<Timestamp>,
 }
 
@@ -29,10 +29,10 @@ pub(super) fn nothing_passes_a_breaker_forced_open(evidence: &Evidence<'_>) -> R
             }
             Happening::Changed(endpoint, Change::Breaker(Order::ForceOpen(seconds))) => {
                 let until = seconds.map(|seconds| entry.at + Duration::from_secs(seconds));
-                forced.insert(*endpoint, Forced { heeded_from: entry.lived + HEEDED_WITHIN, until });
+                forced.insert(*endpoint, Forced { applied_from: entry.lived + APPLIED_WITHIN, until });
             }
             Happening::RequestBegan(request) => {
-                let is_open = |said: &Forced| said.heeded_from < entry.lived && said.until.is_none_or(|until| entry.at < until);
+                let is_open = |said: &Forced| said.applied_from < entry.lived && said.until.is_none_or(|until| entry.at < until);
                 if forced.get(&request.endpoint).is_some_and(is_open) {
                     return Err(format!("{} went to {}", request.request, request.endpoint));
                 }

@@ -10,8 +10,8 @@ use crate::simulation::{
     settings::{Change, Rate},
 };
 
-/// How soon a changed limit is heeded.
-pub(super) const HEEDED_WITHIN: Duration = Duration::from_secs(1);
+/// How soon a changed limit is applied.
+pub(super) const APPLIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the last microsecond brought may be used, and this is more than that.
 const TOKEN_PARTS: f64 = 0.001;
@@ -41,7 +41,7 @@ pub(super) fn no_organization_has_more_at_once(evidence: &Evidence<'_>) -> Resul
 struct Load {
     under_way: u32,
     limit: u32,
-    /// A limit that was in force before, and until when it may still be heeded.
+    /// A limit that was in force before, and until when it may still be applied.
     earlier: (u32, Duration),
 }
 
@@ -53,7 +53,7 @@ impl Default for Load {
 
 impl Load {
     fn limit_to(&mut self, limit: Option<u32>, lived: Duration) {
-        self.earlier = (self.limit_at(lived), lived + HEEDED_WITHIN);
+        self.earlier = (self.limit_at(lived), lived + APPLIED_WITHIN);
         self.limit = limit.unwrap_or(u32::MAX);
     }
 
@@ -121,13 +121,13 @@ struct Bucket {
     rate: Option<Rate>,
     tokens: f64,
     as_of: Timestamp,
-    /// Until then, in lived time, the rate that was in force before may still be heeded.
-    heeded_from: Duration,
+    /// Until then, in lived time, the rate that was in force before may still be applied.
+    applied_from: Duration,
 }
 
 impl Bucket {
     fn new(rate: Option<Rate>, entry: &Entry) -> Self {
-        let mut bucket = Self { rate, tokens: 0.0, as_of: entry.at, heeded_from: entry.lived + HEEDED_WITHIN };
+        let mut bucket = Self { rate, tokens: 0.0, as_of: entry.at, applied_from: entry.lived + APPLIED_WITHIN };
         bucket.refill(entry.at);
         bucket
     }
@@ -139,7 +139,7 @@ impl Bucket {
     /// Whether a request may begin.
     fn take(&mut self, entry: &Entry) -> bool {
         let Some(rate) = self.rate else { return true };
-        if entry.lived <= self.heeded_from {
+        if entry.lived <= self.applied_from {
             self.refill(entry.at);
             return true;
         }

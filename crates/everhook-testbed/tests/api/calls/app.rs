@@ -134,9 +134,9 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         let answer = (state.script.lock().unwrap())(number, &request);
         let at_once = state.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         state.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-        let goes_on = write(&mut stream, answer).await;
+        let has_more = write(&mut stream, answer).await;
         state.at_once.fetch_sub(1, Ordering::SeqCst);
-        if !goes_on {
+        if !has_more {
             return;
         }
     }

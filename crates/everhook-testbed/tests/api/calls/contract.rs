@@ -125,7 +125,8 @@ async fn what_cannot_be_tested_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_says_the_same_with_its_exit_status() {
     let secret = SigningKey::hmac_from_random([7; 32]).text().expose().to_owned();
-    for (flaw, code, words) in [(Flaw::None, 0, "the app keeps the contract"), (Flaw::TrustsAnybody, 1, "FAILED   forged signature")] {
+    for (flaw, code, words) in [(Flaw::None, 0, "the app conforms to the contract"), (Flaw::TrustsAnybody, 1, "FAILED   forged signature")]
+    {
         let app = app(secret.clone(), flaw).await;
         let url = format!("{}/ask", app.url());
         let shown = crate::commands::run(&["app", "check", &url, "--secret", &secret]).await;

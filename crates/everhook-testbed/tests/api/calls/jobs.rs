@@ -9,7 +9,7 @@ use super::{
     Given,
     app::{Answer, App},
 };
-use crate::api::client::Server;
+use crate::api::{client::Server, why::elsewhere};
 
 /// Waits until a job stands so. The engine works in real time here.
 async fn wait_for(given: &Given, id: &str, status: &str) -> Value {
@@ -69,6 +69,23 @@ async fn an_asynchronous_call_is_a_job_at_once_and_its_callback_ends_it() {
     assert_eq!((&delivery["status"], &delivery["event_id"]), (&json!("delivered"), &json!(id)), "{delivery}");
     given.server.get(&format!("/v1/deliveries/{}/attempts/1", completed["delivery_id"].as_str().unwrap())).await.expect(200);
     given.server.get("/v1/jobs/00000000-0000-7000-8000-000000000000").await.problem(404);
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_is_explained_for_its_capability_its_caller_and_endpoints() {
+    let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
+    given.server.endpoint(json!({ "name": "any" })).await;
+    let queued = given.call(json!({ "payload": {} })).await.expect(202);
+    let id = queued["job_id"].as_str().unwrap();
+    wait_for(&given, id, "sent").await;
+    let said = elsewhere(&given.server, id).await;
+    assert_eq!(said, [["capability", "ask", "parked", "parked"], ["callback", "", "", "not_requested"]]);
+    let endpoints = given.server.get(&format!("/v1/events/{id}/why")).await.expect(200);
+    assert_eq!((&endpoints["data"][0]["endpoint_name"], &endpoints["data"][0]["reason"]), (&json!("any"), &json!("addressed")));
+    let queued = given.call(json!({ "payload": {}, "callback_url": "http://127.0.0.1:9/" })).await.expect(202);
+    let said = elsewhere(&given.server, queued["job_id"].as_str().unwrap()).await;
+    assert_eq!((said.len(), said[1][0].as_str(), said[1][2].is_empty()), (2, "callback", false), "{said:?}");
     given.server.stop().await;
 }
 

@@ -129,7 +129,7 @@ async fn a_node_whose_clock_is_far_from_the_stores_holds_nothing_and_is_not_coun
 }
 
 #[tokio::test]
-async fn a_breaker_that_was_forced_is_heeded_by_a_node_that_only_knows_that_anything_may_have_changed() {
+async fn a_breaker_that_was_forced_is_applied_by_a_node_that_only_knows_that_anything_may_have_changed() {
     let mut cluster = Cluster::of(2).await;
     let receiver = cluster.endpoint().create().await;
     publish(&cluster, 1).await;

@@ -69,7 +69,7 @@ pub struct QueuedOut {
     /// The state of the capability's circuit breaker.
     #[schema(value_type = BreakerStateWord)]
     circuit: &'static str,
-    /// Why the app's answer was not used, if the app was asked.
+    /// Why the app's answer was not used, if the app was called.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     warning: Option<String>,
@@ -105,7 +105,7 @@ pub struct PendingOut {
     /// Until when it waits.
     #[schema(format = DateTime)]
     expires_at: String,
-    /// Names the call; the app sees it as `X-Request-ID`, should it be asked again.
+    /// The id of the call. The app gets it as `X-Request-ID` if the call is sent to it again.
     #[schema(format = "uuid")]
     request_id: String,
     /// How long the call took, in milliseconds.
@@ -117,7 +117,7 @@ pub struct PendingOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     warning: Option<String>,
-    /// What was tried, in order, if `explain` was asked for.
+    /// The steps that were tried, in order, if `explain` was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     steps: Option<Vec<StepOut>>,
@@ -139,7 +139,7 @@ impl PendingOut {
     }
 }
 
-/// A call that is answered later: `source` says how.
+/// A call that is answered later; `source` shows how.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum LaterOut {

@@ -133,7 +133,7 @@ pub enum BatchAnswer {
         /// The reason.
         error: Box<CallProblem>,
     },
-    /// It was not made.
+    /// The call was refused.
     Refused {
         /// The reason.
         error: Problem,

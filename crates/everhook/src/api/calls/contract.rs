@@ -75,8 +75,9 @@ impl From<&[ContractCheck]> for ContractReportOut {
     }
 }
 
-/// Tests whether an app conforms to the contract, with up to seven requests to it: a good answer, forged signatures refused, garbage refused, an answer within a
-/// deadline of 200 ms, the same answer to the same `X-Request-ID`, and a health page. No circuit breaker, cache or fallback takes part.
+/// Tests whether an app conforms to the contract, with up to seven requests to it: it answers a valid request, refuses forged signatures, refuses malformed
+/// bodies, answers within a deadline of 200 ms, gives the same answer to the same `X-Request-ID`, and has a health page. Circuit breakers, caches and fallbacks
+/// are not used.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/manifest/check", tag = "calls", operation_id = "check_contract", request_body = ContractTestIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),

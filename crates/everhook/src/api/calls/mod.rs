@@ -75,8 +75,8 @@ impl CallQuery {
     }
 }
 
-/// Calls a capability of an application. The response comes within the capability's timeout, or the shorter one that is asked for: from the app, from the
-/// cache, from another step of the manifest's fallback, or as a problem with `source: error`.
+/// Calls a capability of an application. The response comes within the capability's timeout, or within a shorter one if the request sets it: from the app,
+/// from the cache, from another step of the manifest's fallback, or as a problem with `source: error`.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/call/{capability}", tag = "calls", operation_id = "call_capability", request_body = CallIn,
     params(
@@ -168,7 +168,7 @@ pub struct DrawOut {
     algorithm: &'static str,
     /// 32 bytes, base64.
     seed: String,
-    /// SHA-256 of the list's JSON text as it came in the payload, base64.
+    /// SHA-256 of the list's JSON text as received in the payload, base64.
     list_sha256: String,
     /// The number of items of the list.
     list_length: u32,

@@ -96,7 +96,7 @@ pub struct BacklogOut {
     count: u32,
     /// How many of those that were counted are parked until something outside has come.
     parked: u32,
-    /// Whether there are more than `count` says.
+    /// Whether there are more than `count`.
     count_is_capped: bool,
     /// When the oldest of those that were counted was created; null if there is none.
     #[schema(format = DateTime, required = true)]
@@ -316,7 +316,7 @@ impl BacklogOut {
 }
 
 impl BreakerStateOut {
-    /// Where a breaker stands, and whether Redis is away.
+    /// The state of a breaker, and whether Redis is away.
     pub fn new(facts: BreakerFacts, is_redis_away: bool) -> Self {
         Self {
             state: facts.state.as_str(),
@@ -384,7 +384,7 @@ pub fn millis(length: Duration) -> f64 {
     rounded(length.as_secs_f64() * 1_000.0)
 }
 
-/// Two digits after the point are more than anybody reads.
+/// Rounded to two decimals, which is precise enough to read.
 pub fn rounded(n: f64) -> f64 {
     (n * 100.0).round() / 100.0
 }

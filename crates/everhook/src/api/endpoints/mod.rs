@@ -44,7 +44,7 @@ use super::{
 /// How many endpoints one page of a filtered list reads: about a quarter of a second.
 const COMPARED_MAX: NonZeroU32 = NonZeroU32::new(20_000).expect("it is not zero");
 
-/// The routes, without what stands before them.
+/// The routes, without their prefix.
 pub fn routes() -> OpenApiRouter<Arc<Api>> {
     OpenApiRouter::default()
         .routes(routes!(create, list))

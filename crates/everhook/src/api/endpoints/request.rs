@@ -26,7 +26,7 @@ use super::{
 };
 use crate::api::words::{OrderingWord, PayloadStyleWord, SignatureKeyWord, SignatureStyleWord};
 
-/// How long the old secret signs beside the new one, if nothing is said: a day.
+/// How long the old secret signs beside the new one by default: a day.
 const GRACE_SECONDS_DEFAULT: i64 = 86_400;
 
 /// An endpoint. An update needs only the changed fields; null resets a field to its default.
@@ -192,13 +192,13 @@ impl EndpointIn {
         Ok(NewEndpoint { application, secret, signature_key, settings: self.into_settings()? })
     }
 
-    /// The fields by which it says where it belongs.
+    /// The fields that name its application.
     pub fn named_places(&self) -> Vec<&'static str> {
         let places = [("application_id", self.application_id.is_some()), ("tenant_id", self.tenant_id.is_some())];
         places.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field).collect()
     }
 
-    /// As the input of a change. What can be said at creation only is refused, not ignored.
+    /// As the input of a change. Fields that only creation takes are refused, not ignored.
     pub fn into_change(self) -> Result<EndpointChange, ApiError> {
         let fixed = [
             ("application_id", self.application_id.is_some(), "cannot be changed"),

@@ -36,7 +36,7 @@ impl ApiError {
         Self::new(ProblemKind::UnknownApplication, "`application_id` names no application of this organization").with_errors(vec![fault])
     }
 
-    /// 422: one field stands against a kind of its own.
+    /// 422: one field is invalid, with a problem type of its own.
     fn of_field(kind: ProblemKind, detail: &str, fault: Fault) -> Self {
         Self::new(kind, detail).with_errors(vec![fault])
     }
@@ -58,7 +58,7 @@ impl ApiError {
         Self::unavailable(words)
     }
 
-    /// A question about a publisher that was not answered: 503 that says so if the store is away and this node does not know the answer.
+    /// A question about a publisher that was not answered: 503 if the store is away and this node does not know the answer.
     pub fn of_look_up(noun: &str, error: LookUpError) -> Self {
         match error {
             LookUpError::Store(error) => error.into(),
@@ -92,7 +92,7 @@ impl From<NoRoom> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            // Whoever watches the disk tells the log of it, once.
+            // The watcher of the disk logs it, once.
             error if error.full_disk().is_some() => {
                 tracing::debug!(error = &error as &dyn Error, "refused a request: a disk is full");
                 Self::new(ProblemKind::DiskFull, format!("{}: try again later", error.in_words()))

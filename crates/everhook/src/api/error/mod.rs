@@ -103,7 +103,7 @@ impl ApiError {
         Self::new(ProblemKind::InvalidQuery, "some query parameters are invalid").with_errors(errors)
     }
 
-    /// 404: there is nothing by this name, or it is somebody else's.
+    /// 404: nothing has this name, or it belongs to another organization.
     pub fn not_found(noun: &str) -> Self {
         let named_by = match noun {
             "organization" | "application" | "endpoint" => "id or uid",

@@ -133,7 +133,7 @@ fn size(metric: &Metric) -> usize {
     512 + measured.details.as_ref().map_or(0, String::len) + measured.raw.as_ref().map_or(0, |raw| raw.len())
 }
 
-/// Lists what was measured, newest first: in the order in which the measurements were first stored.
+/// Lists the measurements of a profile, newest first, in the order in which they were first stored.
 #[utoipa::path(
     get, path = "/v1/health/metrics", tag = "health", operation_id = "list_health_metrics", params(HealthMetricQuery),
     security(("api_key" = ["read"])),

@@ -40,8 +40,8 @@ impl FromRequestParts<Arc<Api>> for OfProfile {
     }
 }
 
-/// Erases a profile: its connections with their tokens, its metrics, and the received events about the users that no other profile is connected with,
-/// those that wait included. Repeating the request erases newer data and succeeds.
+/// Erases a profile: its connections with their tokens, its metrics, and the received events about users whom no other profile is connected with,
+/// including events that still wait. Repeating the request erases newer data and succeeds.
 #[utoipa::path(
     delete, path = "/v1/health/profiles/{profile_id}", tag = "health", operation_id = "erase_health_profile",
     params(("profile_id" = String, Path, description = "The profile's id")), security(("api_key" = ["manage"])),

@@ -71,7 +71,7 @@ fn no_such_source() -> Response {
     ApiError::new(ProblemKind::NotFound, "no source has this id or name").into_response()
 }
 
-/// Why a request was not taken: a word for the source's page, and what the provider is told.
+/// Why a request was refused: a word for the source's statistics, and the response to the provider.
 struct NotTaken {
     reason: String,
     error: ApiError,
@@ -101,7 +101,7 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
     }
 }
 
-/// What whoever watches the server sees of a source.
+/// The metrics of a source.
 fn counts(api: &Api, source: &OpenSource) -> Arc<SourceCounts> {
     api.line.metrics.sources.get(&source.source.id, SourceCounts::default)
 }
@@ -127,7 +127,7 @@ async fn read_and_store(
     }
 }
 
-/// Evaluates a request whose key stands on its provider's server. A key that does not verify it may be out of date, and is fetched once more.
+/// Evaluates a request whose key is published on its provider's server. A key that does not verify it may be out of date, and is fetched once more.
 async fn evaluate_with_key(
     api: &Api,
     source: &OpenSource,
@@ -175,7 +175,7 @@ async fn answer_handshake(api: &Arc<Api>, source: &Arc<OpenSource>, handshake: H
     Ok(response(handshake.reply))
 }
 
-/// Records what came, and answers as the provider expects.
+/// Records the request, and answers as the provider expects.
 async fn store(
     api: &Arc<Api>,
     source: &Arc<OpenSource>,

@@ -32,7 +32,7 @@ pub(super) struct Inbound {
     head: Parts,
     path_type: Option<String>,
     body: Bytes,
-    /// How others reach this server, if its operator said so.
+    /// The URL at which others reach this server, if its operator configured it.
     server_url: Option<String>,
     charge: Charge,
 }
@@ -79,7 +79,7 @@ impl Inbound {
         })
     }
 
-    /// The URL as the provider called it, for those that sign it: the one that the source was told, or what the request shows.
+    /// The URL as the provider called it, for those that sign it: the `public_url` of the source, or the URL that the request shows.
     fn url(&self, source: &Source) -> String {
         let path_and_query = self.head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         match &source.public_url {

@@ -131,7 +131,7 @@ impl<'a> Context<'a> {
         Ok(Self { api, publisher: Publisher::Caller(caller), key, traceparent: traceparent.map(str::to_owned) })
     }
 
-    /// The largest event that is read, with all that it says beside its data.
+    /// The largest event that is read, including its fields beside `data`.
     pub(super) fn event_bytes_max(&self) -> usize {
         self.api.payload_bytes_max + BESIDE_DATA_BYTES
     }

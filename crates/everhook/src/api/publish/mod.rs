@@ -232,7 +232,7 @@ async fn read_one(context: &Context<'_>, event: &str) -> Result<Publication, Api
     context.read(parse_object(event.as_bytes())?).await
 }
 
-/// What became of each event, in their order.
+/// The result of each event, in their order.
 fn batch_items(refused: Vec<Option<ApiError>>, answers: Vec<Result<Acceptance, PublishError>>) -> Vec<BatchItem> {
     let mut answers = answers.into_iter();
     let mut unavailable = None;
@@ -249,7 +249,7 @@ fn batch_items(refused: Vec<Option<ApiError>>, answers: Vec<Result<Acceptance, P
     refused.into_iter().map(item).collect()
 }
 
-/// Why one event of a batch was refused. A store that fails at many of them says the same of each, and is logged once.
+/// Why one event of a batch was refused. A store that fails for many of them fails alike for each, which is logged once.
 fn refusal(error: PublishError, unavailable: &mut Option<ApiError>) -> ApiError {
     match error {
         PublishError::Store(error @ StoreError::Unavailable(_)) => unavailable.get_or_insert_with(|| error.into()).clone(),
@@ -257,7 +257,7 @@ fn refusal(error: PublishError, unavailable: &mut Option<ApiError>) -> ApiError 
     }
 }
 
-/// Publishes. What is held meanwhile is let go of once the events are stored, also if nobody waits for that any more.
+/// Publishes. Memory that is reserved meanwhile is released once the events are stored, also if the client has gone.
 async fn run(
     api: &Api,
     publications: Vec<Publication>,

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::config::AmqpSource;
 
-/// What the organization is told when its queue has not been consumed for several tries, and when it is again.
+/// The operational events about a queue that could not be consumed for several tries, and that is consumed again.
 const UNREACHABLE: &str = "amqp.unreachable";
 const RECOVERED: &str = "amqp.recovered";
 
@@ -46,7 +46,7 @@ impl QueueIntake {
         Self { api, source }
     }
 
-    /// Looks up what the settings name, each time: it can be made, renamed or removed while the server runs.
+    /// Looks up what the settings name, each time: it can be created, renamed or removed while the server runs.
     async fn belonging(&self) -> Result<QueueTarget, String> {
         let unreadable = |error: StoreError| error.to_string();
         let organization = match &self.source.organization {
@@ -112,8 +112,8 @@ impl QueueIntake {
         context.read(parse_object(&message.body)?).await
     }
 
-    async fn tell(&self, event_type: &'static str, mut data: serde_json::Value) {
-        let told = match self.belonging().await {
+    async fn publish_alert(&self, event_type: &'static str, mut data: serde_json::Value) {
+        let published = match self.belonging().await {
             Ok(QueueTarget { organization, .. }) => {
                 data["organization_id"] = json!(organization.to_string());
                 data["queue"] = json!(self.source.queue);
@@ -121,7 +121,7 @@ impl QueueIntake {
             }
             Err(reason) => Err(reason),
         };
-        if let Err(reason) = told {
+        if let Err(reason) = published {
             tracing::warn!("cannot publish the operational event `{event_type}`: {reason}");
         }
     }
@@ -143,11 +143,11 @@ impl Intake for QueueIntake {
     }
 
     async fn unreachable(&self, failures: u32, error: &str) {
-        self.tell(UNREACHABLE, json!({ "failures": failures, "error": error })).await;
+        self.publish_alert(UNREACHABLE, json!({ "failures": failures, "error": error })).await;
     }
 
     async fn recovered(&self) {
-        self.tell(RECOVERED, json!({})).await;
+        self.publish_alert(RECOVERED, json!({})).await;
     }
 }
 

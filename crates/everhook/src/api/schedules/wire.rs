@@ -277,7 +277,7 @@ impl From<ScheduleIn> for ScheduleChange {
     }
 }
 
-/// A list or an object; anything else is told apart here, where an untagged reader could only say that nothing fits.
+/// A list or an object; anything else is refused here with a reason, where an untagged reader could only report that no variant matches.
 struct IntervalsIn(Intervals);
 
 #[derive(Deserialize)]

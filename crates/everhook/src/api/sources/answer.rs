@@ -133,7 +133,7 @@ pub struct SourceResponseOut {
     body: String,
 }
 
-/// How the handshake with the provider stands.
+/// The state of the handshake with the provider.
 #[derive(Serialize, ToSchema)]
 pub struct HandshakeOut {
     /// `awaiting` while the provider's key is accepted, `answered` once a handshake was answered, else `none`.
@@ -147,7 +147,7 @@ pub struct HandshakeOut {
 }
 
 impl SourceOut {
-    /// A source, with what happened there last.
+    /// A source, with its latest activity.
     pub async fn read(api: &Api, base: &UrlBase, source: Source) -> Result<Self, ApiError> {
         let activity = sources::activity(&api.line, &[source.id]).await?.pop().unwrap_or_default();
         let uids = Uids::of_applications(api, source.organization, [source.application]).await?;
@@ -333,7 +333,7 @@ impl FromRequestParts<Arc<Api>> for UrlBase {
     }
 }
 
-/// Whether it can stand in a URL. What a client says of itself is repeated to it alone, and still need not be believed.
+/// Whether it can be part of a URL. What a client sends about itself is returned to that client alone, and is still not trusted.
 fn is_host(text: &str) -> bool {
     !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte))
 }

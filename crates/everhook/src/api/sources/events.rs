@@ -25,7 +25,7 @@ use super::super::{
     wire::{Named, Params, json, read, read_time},
 };
 
-/// An event that came through a source. `GET /v1/events/{id}` shows its body.
+/// An event that was received through a source. `GET /v1/events/{id}` shows its body.
 #[derive(Serialize, ToSchema)]
 pub struct ReceivedEventOut {
     #[schema(format = "uuid")]
@@ -57,7 +57,7 @@ pub struct ReceivedEventOut {
     next_attempt_at: Option<String>,
 }
 
-/// How an event that came through a source stands.
+/// The processing status of an event that was received through a source.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code, reason = "only the document uses it")]
@@ -119,7 +119,7 @@ impl ReceivedQuery {
 /// A page of them.
 pub type ReceivedEventList = List<ReceivedEventOut>;
 
-/// Lists what came through a source, newest first, without bodies.
+/// Lists the events that were received through a source, newest first, without bodies.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/events", tag = "sources", operation_id = "list_source_events",
     params(("id" = String, Path, description = "The source's id or name"), ReceivedQuery), security(("api_key" = ["read"])),

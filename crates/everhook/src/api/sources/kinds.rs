@@ -29,7 +29,7 @@ pub struct SourceKindOut {
     note: String,
     /// The fields that a source of this kind uses.
     needs: Vec<SourceKindNeedOut>,
-    /// Where the signature or the token is; null if requests are unsigned, or the source says it.
+    /// Where the signature or the token is; null if requests are unsigned, or if it is a setting of the source.
     #[schema(required = true)]
     signature: Option<String>,
     /// Where the signed time is and how far it may be off; null if none is signed.
@@ -54,7 +54,7 @@ pub struct SourceKindNeedOut {
 /// All of them, on one page.
 pub type SourceKindList = List<SourceKindOut>;
 
-/// Lists the kinds of sources: every provider that is understood, and what each needs.
+/// Lists the kinds of sources: every supported provider, and the settings that each requires.
 #[utoipa::path(
     get, path = "/v1/source-kinds", tag = "sources", operation_id = "list_source_kinds", security(("api_key" = ["read"])),
     responses((status = 200, description = "All kinds", body = SourceKindList), ReadProblems),

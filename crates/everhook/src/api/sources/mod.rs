@@ -67,9 +67,9 @@ pub struct SourceQuery {
 /// The secrets of a source.
 #[derive(Serialize, ToSchema)]
 pub struct SourceSecretsOut {
-    /// What the provider signs with, the newest first. A key that came in a handshake is the first.
+    /// The secrets that the provider signs with, the newest first. A key that was received in a handshake is the first.
     secrets: Vec<String>,
-    /// What the provider shows in its handshake.
+    /// The token that the provider sends in its handshake.
     #[schema(required = true)]
     verify_token: Option<String>,
 }
@@ -141,7 +141,7 @@ pub fn size(source: &Source) -> usize {
     1_024 + recipe + source.ip_allowlist.len() * 48 + source.response.as_ref().map_or(0, |response| response.body.len())
 }
 
-/// Returns a source, with what happened there last. Its secrets are not included.
+/// Returns a source with its latest activity. Its secrets are not included.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", tag = "sources", operation_id = "get_source",
     params(("id" = String, Path, description = "The source's id or name")), security(("api_key" = ["read"])),

@@ -54,7 +54,7 @@ pub struct SourceIn {
     #[serde(default)]
     #[schema(value_type = Option<HmacEncoding>)]
     encoding: Field<String>,
-    /// For the kind `hmac`: what stands before the signature, such as `sha256=`.
+    /// For the kind `hmac`: the prefix of the signature, such as `sha256=`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     prefix: Field<String>,
@@ -62,7 +62,7 @@ pub struct SourceIn {
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, max_items = 10)]
     secrets: Field<Vec<String>>,
-    /// What the provider shows in its handshake.
+    /// The token that the provider sends in its handshake.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     verify_token: Field<String>,
@@ -82,7 +82,7 @@ pub struct SourceIn {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     public_url: Field<String>,
-    /// How far the time in a request may be off, with a unit: `1s` to `7d`; what the kind says if absent.
+    /// How far the time in a request may be off, with a unit: `1s` to `7d`; the default of the kind if absent.
     #[serde(default)]
     #[schema(value_type = Option<String>, example = "5m")]
     tolerance: Field<String>,

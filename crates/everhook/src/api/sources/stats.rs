@@ -58,7 +58,7 @@ pub struct SourceStatsOut {
     series: Vec<SourceStepOut>,
 }
 
-/// What became of events.
+/// Events by processing status.
 #[derive(Serialize, ToSchema)]
 pub struct EventCountsOut {
     /// Events that were received, duplicates included.

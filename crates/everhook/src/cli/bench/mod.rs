@@ -54,7 +54,7 @@ pub struct BenchArgs {
     /// Measure the effect of hanging and failing endpoints on the others instead: 80 of 100 endpoints, with good and with bad neighbors.
     #[arg(long, conflicts_with = "scenario")]
     neighbors: bool,
-    /// Measure instead what changes and publishes cost in one application with so many endpoints.
+    /// Instead, measure the cost of changes and publishes in one application with this number of endpoints.
     #[arg(long, value_name = "N", conflicts_with_all = ["scenario", "neighbors"], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     endpoints: Option<u64>,
     /// Measure receiving instead: signed pushes, dead destinations, batches, handshakes, and the cost of verifying.

@@ -1,7 +1,7 @@
 //! A delivery from the server to a receiver of this command's own: published, signed, sent and verified like any other.
 //!
-//! It is made in an application of its own, which is deleted again whatever comes of it. A server that allows no private networks refuses such an endpoint,
-//! and nothing is tried then.
+//! It is made in an application of its own, which is deleted afterwards in any case. A server that allows no private networks refuses such an endpoint,
+//! and the check is skipped.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -94,29 +94,29 @@ async fn receive(found: &Found) -> anyhow::Result<(SocketAddr, mpsc::Receiver<Re
     let own = TcpStream::connect((host, port)).await?.local_addr()?.ip();
     let listener = TcpListener::bind((own, 0)).await?;
     let address = listener.local_addr()?;
-    let (tell, requests) = mpsc::channel(REQUESTS_MAX);
-    let take = |State(tell): State<mpsc::Sender<Request>>, headers: HeaderMap, body: Bytes| async move {
-        let _ = tell.try_send(Request { headers, body });
+    let (sender, requests) = mpsc::channel(REQUESTS_MAX);
+    let take = |State(sender): State<mpsc::Sender<Request>>, headers: HeaderMap, body: Bytes| async move {
+        let _ = sender.try_send(Request { headers, body });
         StatusCode::NO_CONTENT
     };
-    let router = Router::new().route("/", post(take)).with_state(tell);
+    let router = Router::new().route("/", post(take)).with_state(sender);
     // It ends with this command.
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok((address, requests))
 }
 
-/// What the server says about an event that did not come.
+/// What the server reports about an event that did not arrive.
 async fn not_arrived(connection: &mut Connection, event: &str, address: SocketAddr) -> Check {
     let deliveries = connection.ask(Method::GET, &format!("/v1/events/{event}/deliveries"), None).await.unwrap_or_default();
     let delivery = &deliveries["data"][0];
     let why = delivery["last_error"].as_str().map_or_else(
         || format!("the delivery is `{}`", delivery["status"].as_str().unwrap_or("unknown")),
-        |error| format!("the server says: {error}"),
+        |error| format!("the server reports: {error}"),
     );
     Check::problem(
         NAME,
         format!("no event arrived at {address} within {} s; {why}", ARRIVES_WITHIN.as_secs()),
-        "let the server reach this machine, or see whether a node with the role `worker` runs",
+        "check that the server can connect to this machine, and that a node with the role `worker` is running",
     )
 }
 

@@ -1,7 +1,7 @@
-//! `everhook doctor`: looks at a server, its configuration and its surroundings, and says what is wrong and what to do.
+//! `everhook doctor`: checks a server, its configuration and the services that it uses, and reports what is wrong and what to do.
 //!
-//! It reads the same configuration as `everhook serve`, so that it is run with the same flags and environment, on the same machine. `machine` looks at what a
-//! node needs on its own, `services` at what it is connected to, `server` at one that runs, and `loop_back` has that one send an event to this command.
+//! It reads the same configuration as `everhook serve`, so that it is run with the same flags and environment, on the same machine. `machine` checks what a
+//! node needs on its own, `services` what it is connected to, `server` one that runs, and `loop_back` has that one send an event to this command.
 //! Nothing that it finds is changed.
 
 mod growth;
@@ -21,7 +21,7 @@ use url::Url;
 use self::report::{Check, Report};
 use crate::config::{Config, ServeArgs};
 
-/// Check a server and its surroundings. Takes the flags of `serve`; exits with 1 if there is a problem.
+/// Check a server, its configuration and the services it uses. Takes the flags of `serve`; exits with 1 if there is a problem.
 #[derive(Debug, clap::Args)]
 pub struct DoctorArgs {
     /// The server's address [default: where the configuration says that it listens]
@@ -33,10 +33,10 @@ pub struct DoctorArgs {
     /// Send a test mail to this address
     #[arg(long, value_name = "ADDRESS")]
     mail_to: Option<String>,
-    /// Do not have the server send a test event. It needs an application and an endpoint, which are deleted again
+    /// Skip the test delivery, for which the server creates an application and an endpoint and deletes them again
     #[arg(long)]
     skip_delivery: bool,
-    /// Say how much each table has grown since the report in this file, which an earlier run printed with `--json`
+    /// Report the growth of each table since an earlier report, which this file has from a run with `--json`
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
     /// Print JSON
@@ -46,7 +46,7 @@ pub struct DoctorArgs {
     serve: ServeArgs,
 }
 
-/// Looks at everything and prints what it found. Ends the process with 1 if something is wrong.
+/// Runs every check and prints the report. Ends the process with 1 if there is a problem.
 ///
 /// # Errors
 /// If the arguments cannot be understood.

@@ -13,16 +13,16 @@ const WARNING: Style = AnsiColor::Yellow.on_default();
 const PROBLEM: Style = AnsiColor::Red.on_default().bold();
 const SKIPPED: Style = Style::new().dimmed();
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// As it should be.
+    /// No problem was found.
     Ok,
-    /// It works, and somebody should look at it.
+    /// It works, but needs attention.
     Warning,
     /// It does not work.
     Problem,
-    /// Nobody looked.
+    /// It was not checked.
     Skipped,
 }
 
@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// One check and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     name: &'static str,
@@ -148,7 +148,7 @@ impl Report {
         let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
         for check in &self.checks {
             let (style, word) = (check.verdict.style(), check.verdict.as_str());
-            // Further lines stand below the first one.
+            // Further lines are indented below the first one.
             let indent = " ".repeat(word_width() + width + 6);
             let finding = check.finding.replace('\n', &format!("\n{indent}"));
             _ = writeln!(text, "  {style}{word:w$}{style:#}  {:width$}  {finding}", check.name, w = word_width());
@@ -187,18 +187,18 @@ fn stored_text(stored: &StoredReport) -> String {
     let mut text = format!("\n{BOLD}Stored in {}{BOLD:#}\n\n", stored.place);
     let free = match stored.number("free_bytes") {
         0 => String::new(),
-        free => format!(", of which {} are free and used again", size(free)),
+        free => format!(", of which {} are free for reuse", size(free)),
     };
     _ = writeln!(text, "  size          {}{free}", size(stored.number("bytes")));
     let oldest = stored.oldest_event_seconds.map_or_else(|| "none".to_owned(), |seconds| format!("{} old", age(seconds)));
     let kept = match stored.storage["retention"]["events_seconds"].as_u64() {
         Some(seconds) => format!("; kept for {}", age(seconds)),
-        None if stored.storage["retention"].is_object() => "; kept for ever".to_owned(),
+        None if stored.storage["retention"].is_object() => "; kept forever".to_owned(),
         None => String::new(),
     };
     _ = writeln!(text, "  oldest event  {oldest}{kept}");
     if let Some(bytes) = stored.bytes_a_day() {
-        _ = writeln!(text, "  growth        about {} a day, on average since then", size(bytes));
+        _ = writeln!(text, "  growth        about {} a day on average since the oldest event", size(bytes));
     }
     text.push('\n');
     let tables = stored.storage["tables"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -290,9 +290,9 @@ mod tests {
             "  warning  disk      5.0 GiB free\n                     → free some\n",
             "  skipped  delivery  no server runs\n",
             "Stored in data folder ./d\n",
-            "  size          30.0 MiB, of which 10.0 MiB are free and used again\n",
+            "  size          30.0 MiB, of which 10.0 MiB are free for reuse\n",
             "  oldest event  2 days old; kept for 90 days\n",
-            "  growth        about 10.0 MiB a day, on average since then\n",
+            "  growth        about 10.0 MiB a day on average since the oldest event\n",
             "  events           > 20000           -\n",
             "  attempts               3     8.0 KiB\n",
             "  empty: jobs\n",

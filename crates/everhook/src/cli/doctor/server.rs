@@ -18,7 +18,7 @@ use crate::{
 
 /// How long a server may take to answer: a person waits.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How far clocks may be apart before somebody should look. `Date` has whole seconds.
+/// How far clocks may be apart before it is a warning. `Date` has whole seconds.
 const CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(2);
 /// How far before receivers refuse what is sent: the tolerance of Standard Webhooks.
 const CLOCKS_APART_MAX: Duration = Duration::from_secs(300);
@@ -27,14 +27,14 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(300);
 pub(super) struct Found {
     pub(super) server: Arc<Server>,
     pub(super) url: Url,
-    /// What `GET /v1/storage` says, if the key may ask.
+    /// The response of `GET /v1/storage`, if the key permits it.
     pub(super) storage: Option<Value>,
-    /// The id of its sealing key, if the key may ask.
+    /// The id of its sealing key, if the key permits it.
     pub(super) seal_key_id: Option<String>,
     pub(super) has_key: bool,
 }
 
-/// Looks at the server; `None` if none answers.
+/// Checks the server; `None` if none answers.
 pub(super) async fn examine(args: &DoctorArgs, config: &Config, report: &mut Report) -> Option<Found> {
     let url = args.url.clone().unwrap_or_else(|| own_url(config));
     let key = args.key.clone().or_else(|| config.admin_key.as_ref().map(|key| key.expose().clone()));
@@ -90,10 +90,10 @@ async fn json_of(connection: &mut Connection, path: &str) -> Option<Value> {
     ask(connection, path).await.ok()?.into_json().ok()
 }
 
-/// What only admins may ask.
+/// Reads what only admins may read.
 async fn look(connection: &mut Connection, path: &str, has_key: bool, report: &mut Report) -> Option<Value> {
     if !has_key {
-        report.add(Check::skipped("api key", "none given: set --key or EVERHOOK_KEY to an admin key to see more"));
+        report.add(Check::skipped("api key", "not given: set --key or EVERHOOK_KEY to an admin key for the checks that need one"));
         return None;
     }
     match ask(connection, path).await.map_err(anyhow::Error::msg).and_then(Answer::into_json) {
@@ -108,12 +108,12 @@ async fn look(connection: &mut Connection, path: &str, has_key: bool, report: &m
     }
 }
 
-/// One that was named is missed; one that was only supposed may not have been started.
+/// A server that was named with `--url` must answer; one at the default address may just not have been started.
 fn unreachable(args: &DoctorArgs, url: &Url, why: &str) -> Check {
     let finding = format!("{}: {why}", shown(url));
     match args.url {
         Some(_) => Check::problem("server", finding, "start it, or correct --url"),
-        None => Check::warning("server", finding, "start it, or name another with --url; what needs a server is skipped"),
+        None => Check::warning("server", finding, "start it, or set --url; checks that need a server are skipped"),
     }
 }
 
@@ -124,7 +124,7 @@ fn readiness(url: &Url, ready: &Answer) -> Check {
         (StatusCode::OK, Some("ok")) => Check::ok("server", format!("{shown} is ready")),
         (StatusCode::OK, Some("degraded")) => Check::warning(
             "server",
-            format!("{shown} accepts events and is degraded: {body}"),
+            format!("{shown} accepts events, but is degraded: {body}"),
             "the database is unavailable, or the clock of the node is wrong: see its log",
         ),
         (StatusCode::OK, _) => Check::problem("server", format!("{shown} is not an Everhook server"), "correct --url"),
@@ -136,11 +136,11 @@ fn readiness(url: &Url, ready: &Answer) -> Check {
     }
 }
 
-/// The server's own look at its store: `/readyz` asks it.
+/// The server's own check of its store, which `/readyz` runs.
 fn store(url: &Url, storage: Option<&Value>, ready: &Answer) -> Check {
     match storage {
-        Some(_) => Check::ok("store", "the server reads it"),
-        None if ready.status.is_success() => Check::ok("store", "the server says that it is there"),
+        Some(_) => Check::ok("store", "the server can read it"),
+        None if ready.status.is_success() => Check::ok("store", "the server reports that it is available"),
         None => Check::problem("store", format!("{} cannot use it", shown(url)), "see the log of the server"),
     }
 }
@@ -151,11 +151,11 @@ fn server_archive(archive: &Value) -> Check {
         (Some(since), error) => Check::problem(
             "archiving",
             format!("the server cannot write to {folder} since {since}: {}", error.unwrap_or("unknown")),
-            "free space there, or unset `archive`: until then nothing that is archived is removed",
+            "free space there, or unset `archive`; until then, expired data that would be archived is kept",
         ),
         (None, _) => match archive["written_at"].as_str() {
             Some(at) => Check::ok("archiving", format!("the server last wrote to {folder} at {at}")),
-            None => Check::ok("archiving", format!("to {folder}; nothing was written since the server started")),
+            None => Check::ok("archiving", format!("to {folder}; nothing has been written since the server started")),
         },
     }
 }
@@ -168,10 +168,10 @@ fn clock(answer: &Answer, now: Timestamp) -> Check {
     let theirs = Timestamp::from_micros(date.timestamp().as_microsecond());
     let apart = now.since(theirs).max(theirs.since(now));
     if apart <= CLOCKS_AGREE_WITHIN {
-        return Check::ok("clock", "agrees with the server's");
+        return Check::ok("clock", "agrees with the server's clock");
     }
-    let finding = format!("the server's and this machine's are {} s apart", apart.as_secs());
-    let advice = "set both by NTP: signatures carry the time, and receivers refuse what is too old or too new";
+    let finding = format!("the clocks of the server and this machine are {} s apart", apart.as_secs());
+    let advice = "synchronize both with NTP: signatures carry the time, and receivers refuse requests that are too old or too new";
     if apart >= CLOCKS_APART_MAX { Check::problem("clock", finding, advice) } else { Check::warning("clock", finding, advice) }
 }
 

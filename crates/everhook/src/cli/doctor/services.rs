@@ -39,12 +39,16 @@ pub(super) async fn examine(config: &Config, mail_to: Option<EmailAddress>, repo
     if let Some(url) = config.amqp_hints.as_ref().or(config.amqp_source.as_ref().map(|source| &source.url)) {
         report.add(match everhook_adapters::rabbitmq::check(url, ANSWER_TIMEOUT).await {
             Ok(()) => Check::ok("rabbitmq", "connects"),
-            Err(words) => Check::problem("rabbitmq", words, "start it, or correct `amqp`; events are published and delivered without it"),
+            Err(words) => Check::problem(
+                "rabbitmq",
+                words,
+                "start it, or correct `amqp`; until then, the API and deliveries over HTTP work without it",
+            ),
         });
     }
     match &config.email {
         Some(email) => mail(email, mail_to, report).await,
-        None => report.add(Check::skipped("mail server", "not configured: nobody is told of disabled endpoints by e-mail")),
+        None => report.add(Check::skipped("mail server", "not configured: no e-mails are sent, for example about disabled endpoints")),
     }
 }
 
@@ -61,7 +65,7 @@ async fn database(config: &Config, report: &mut Report) {
     }
 }
 
-/// The configured database, to look at.
+/// The configured database, opened for reading.
 pub(super) async fn open(config: &Config) -> anyhow::Result<PostgresStore> {
     let url = config.database.as_ref().map(|url| url.expose().clone()).unwrap_or_default();
     let settings = PostgresSettings { url, node: "doctor".to_owned(), pool: config.pool.clone() };
@@ -70,13 +74,15 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<PostgresStore> {
 
 fn database_clock(offset: Option<Offset>) -> Check {
     const NAME: &str = "database clock";
-    let Some(offset) = offset else { return Check::skipped(NAME, "the database answered too slowly to tell") };
+    let Some(offset) = offset else { return Check::skipped(NAME, "the database answered too slowly to compare the clocks") };
     let apart = offset.apart_from(Offset::NONE);
-    let finding = format!("this machine's and the database's are {:.1} s apart", apart.as_secs_f64());
+    let finding = format!("the clocks of this machine and the database are {:.1} s apart", apart.as_secs_f64());
     match apart {
-        apart if apart > CLOCKS_APART_MAX => Check::problem(NAME, finding, "set both by NTP: a node whose clock is wrong sends nothing"),
-        apart if apart > CLOCKS_AGREE_WITHIN => Check::warning(NAME, finding, "set both by NTP"),
-        _ => Check::ok(NAME, "agrees with this machine's"),
+        apart if apart > CLOCKS_APART_MAX => {
+            Check::problem(NAME, finding, "synchronize both with NTP: a node whose clock is wrong sends nothing")
+        }
+        apart if apart > CLOCKS_AGREE_WITHIN => Check::warning(NAME, finding, "synchronize both with NTP"),
+        _ => Check::ok(NAME, "agrees with this machine's clock"),
     }
 }
 
@@ -89,25 +95,27 @@ async fn redis(config: &Config, url: &str) -> Check {
     let settings = RedisSettings { url: url.to_owned(), authorities, installation: Uuid::nil() };
     match redis::check(&settings, ANSWER_TIMEOUT).await {
         Ok(()) => Check::ok(NAME, "answers"),
-        Err(error) => Check::problem(NAME, error.to_string(), "start it, or correct `redis`; limits are counted in the database meanwhile"),
+        Err(error) => {
+            Check::problem(NAME, error.to_string(), "start it, or correct `redis`; until then, limits are counted in the database")
+        }
     }
 }
 
 async fn mail(email: &EmailConfig, mail_to: Option<EmailAddress>, report: &mut Report) {
-    const ADVICE: &str = "correct `smtp`, or see the log of the mail server; mail waits and is retried meanwhile";
+    const ADVICE: &str = "correct `smtp`, or see the log of the mail server; until then, mail is retried";
     let notifier = match SmtpNotifier::new(email.server.clone(), email.from.clone(), Vec::new()) {
         Ok(notifier) => notifier,
         Err(error) => return report.add(Check::problem("mail server", error.to_string(), ADVICE)),
     };
     match notifier.check(ANSWER_TIMEOUT).await {
-        Ok(()) => report.add(Check::ok("mail server", "connects, and accepts the login where there is one; no mail was sent")),
+        Ok(()) => report.add(Check::ok("mail server", "connects, and accepts the login if one is configured; no mail was sent")),
         Err(words) => return report.add(Check::problem("mail server", words, ADVICE)),
     }
     let Some(to) = mail_to else { return };
     let shown = to.to_string();
     report.add(match notifier.send(&message(to)).await.sent {
         Sent::Answered(response) if (200..300).contains(&response.status) => {
-            Check::ok("mail", format!("the mail server took a test mail to {shown}"))
+            Check::ok("mail", format!("the mail server accepted a test mail to {shown}"))
         }
         Sent::Answered(response) => Check::problem("mail", format!("the mail server replied {} to a test mail", response.status), ADVICE),
         Sent::Refused { error, .. } | Sent::Failed { error, .. } => Check::problem("mail", error, ADVICE),
@@ -120,8 +128,7 @@ fn message(to: EmailAddress) -> EmailMessage {
         id: Uuid::now_v7(),
         to,
         subject: "Everhook: test mail".to_owned(),
-        text: "This mail was sent by `everhook doctor --mail-to`. If you can read it, Everhook can tell you of disabled endpoints.\n"
-            .to_owned(),
+        text: "This mail was sent by `everhook doctor --mail-to`. If you can read it, Everhook can send you notifications.\n".to_owned(),
         html: None,
         created_at: now(),
         timeout: ANSWER_TIMEOUT,

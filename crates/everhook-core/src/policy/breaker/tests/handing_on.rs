@@ -15,7 +15,7 @@ fn next_owner(play: &Play, config: BreakerConfig, after: u64, not_before: Option
     let now = play.now + secs(after);
     let mut next = Play { breaker: Breaker::new(config, now), now, events: 1_000, blocked: 0 };
     if let Some(window) = play.breaker.window(play.now) {
-        next.breaker.go_on(&window, not_before);
+        next.breaker.resume_window(&window, not_before);
     }
     next
 }
