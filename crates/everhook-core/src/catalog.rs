@@ -9,6 +9,7 @@ mod by_type;
 mod destination;
 mod endpoint;
 mod large_reads;
+mod schedules;
 mod schemas;
 mod shapes;
 mod shared_map;
@@ -20,11 +21,10 @@ mod tests;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use rustc_hash::FxHashMap;
-
 use self::{
     applications::{Applications, Stale},
     large_reads::{LARGE_BYTES, LargeRead, LargeReads},
+    schedules::Schedules,
     view::{Endpoints, SharedDefinitions},
 };
 pub use self::{
@@ -41,9 +41,6 @@ use crate::{
     reading::Reading,
     time::Timestamp,
 };
-
-/// How many versions of retry schedules are kept: a tenant makes one with each change of a schedule, of 2 KiB at most. Past it all are dropped.
-const SCHEDULES_MAX: usize = 10_000;
 
 /// What all applications may take in memory, in bytes, where nobody says otherwise: those of half a million ordinary endpoints.
 pub const CATALOG_BYTES: usize = 512 << 20;
@@ -75,7 +72,7 @@ pub struct Catalog {
     applications: RwLock<Applications>,
     reading: Reading<ApplicationId, ApplicationView>,
     large_reads: LargeReads,
-    schedules: RwLock<FxHashMap<ScheduleVersion, Arc<RetrySchedule>>>,
+    schedules: Schedules,
     /// Compiled schemas.
     pub schemas: Schemas,
     /// Opened shapes of requests.
@@ -101,7 +98,7 @@ impl Catalog {
             applications: RwLock::new(Applications::within(bytes_max)),
             reading: Reading::default(),
             large_reads: LargeReads::default(),
-            schedules: RwLock::default(),
+            schedules: Schedules::default(),
             schemas: Schemas::default(),
             shapes: Shapes::default(),
         }
@@ -219,21 +216,17 @@ impl Catalog {
         self.shapes.clear();
     }
 
-    /// A schedule version. Versions never change, so that what was read once holds for ever.
+    /// A schedule version, for something of this organization.
     ///
     /// # Errors
     /// [`StoreError`] if it had to be read and could not be, or is missing.
-    pub async fn schedule(&self, version: ScheduleVersion) -> Result<Arc<RetrySchedule>, StoreError> {
-        if let Some(schedule) = self.schedules.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
-            return Ok(schedule.clone());
+    pub async fn schedule(&self, organization: OrganizationId, version: ScheduleVersion) -> Result<Arc<RetrySchedule>, StoreError> {
+        if let Some(schedule) = self.schedules.get(version) {
+            return Ok(schedule);
         }
         let found = self.ports.retry_schedules.schedule(version).await?;
         let schedule = Arc::new(found.ok_or_else(|| StoreError::corrupt(format!("retry schedule version {} is missing", version.0)))?);
-        let mut schedules = self.schedules.write().unwrap_or_else(PoisonError::into_inner);
-        if schedules.len() >= SCHEDULES_MAX {
-            schedules.clear();
-        }
-        schedules.insert(version, schedule.clone());
+        self.schedules.keep(organization, version, schedule.clone());
         Ok(schedule)
     }
 

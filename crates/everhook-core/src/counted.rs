@@ -25,6 +25,8 @@ pub struct Counted<K> {
 struct Known {
     counted_at: Timestamp,
     count: u32,
+    /// What was added since somebody began to count: the count may not include it.
+    since_counting: u32,
 }
 
 impl<K: Copy + Eq + Hash> Counted<K> {
@@ -43,14 +45,16 @@ impl<K: Copy + Eq + Hash> Counted<K> {
         let believed_for = if of_owner.count.saturating_add(more) <= self.most { COUNTED_EVERY } else { COUNTED_EVERY_WHEN_FULL };
         let is_due = now.since(of_owner.counted_at) >= believed_for;
         if is_due {
-            of_owner.counted_at = now;
+            (of_owner.counted_at, of_owner.since_counting) = (now, 0);
         }
         is_due
     }
 
-    /// Takes over what was counted.
+    /// Takes over what was counted. What came meanwhile is added to it, because the count may have begun before it was there.
     pub fn note_count(&self, owner: K, count: u32, now: Timestamp) {
-        *entry(&mut self.lock(), owner, now) = Known { counted_at: now, count };
+        let mut known = self.lock();
+        let of_owner = entry(&mut known, owner, now);
+        (of_owner.counted_at, of_owner.count) = (now, count.saturating_add(of_owner.since_counting));
     }
 
     /// Whether there is room for so many more.
@@ -65,6 +69,7 @@ impl<K: Copy + Eq + Hash> Counted<K> {
         let has_room = of_owner.count.saturating_add(more) <= self.most;
         if has_room {
             of_owner.count += more;
+            of_owner.since_counting = of_owner.since_counting.saturating_add(more);
         }
         has_room
     }
@@ -76,7 +81,7 @@ impl<K: Copy + Eq + Hash> Counted<K> {
 
 fn entry<K: Eq + Hash>(known: &mut Pruned<K, Known>, owner: K, now: Timestamp) -> &mut Known {
     let is_needed = |known: &Known| now.since(known.counted_at) < COUNTED_EVERY;
-    known.entry(owner, is_needed, || Known { counted_at: now, count: 0 })
+    known.entry(owner, is_needed, || Known { counted_at: now, count: 0, since_counting: 0 })
 }
 
 #[cfg(test)]
@@ -96,5 +101,17 @@ mod tests {
         counted.note_count(1, 5, at(60));
         assert!(!counted.is_to_be_counted(1, 1, at(70)) && counted.take(1, 95, at(70)));
         assert!(counted.is_to_be_counted(1, 0, at(120)));
+    }
+
+    #[test]
+    fn what_comes_while_somebody_counts_is_added_to_the_count() {
+        let (counted, at) = (Counted::up_to(100), Timestamp::from_secs);
+        assert!(counted.is_to_be_counted(1, 10, at(0)) && counted.take(1, 10, at(0)) && counted.take(1, 20, at(1)));
+        counted.note_count(1, 50, at(2));
+        assert!(counted.has_room(1, 20) && !counted.has_room(1, 21));
+        // What came before the next count began is in it.
+        assert!(counted.is_to_be_counted(1, 0, at(62)));
+        counted.note_count(1, 60, at(63));
+        assert!(counted.has_room(1, 40) && !counted.has_room(1, 41));
     }
 }

@@ -20,6 +20,7 @@ pub mod ports;
 
 pub mod shape;
 
+pub mod breakdowns;
 pub mod catalog;
 pub mod counted;
 pub mod processors;

@@ -7,6 +7,7 @@ mod activity;
 mod known;
 mod opening;
 mod provider_keys;
+mod refusals;
 mod tallies;
 
 use std::{
@@ -24,6 +25,7 @@ pub use self::{
     activity::{ACTIVITY_WRITTEN_EVERY, Activity},
     opening::{OpenSource, RecipeError, compile, credentials, takes_key, tolerance},
     provider_keys::{KnownKey, NotFetched, ProviderKeys},
+    refusals::{Refusals, RefusedRequest, network_of},
     tallies::{ReceivedOutcome, SourceTallies},
 };
 use crate::{
@@ -61,8 +63,10 @@ pub struct Sources {
     pub activity: Activity,
     /// The same in numbers.
     pub tallies: SourceTallies,
+    /// What was refused last.
+    pub refusals: Refusals,
     /// Keys that requests are verified with and that stand on providers' servers.
-    pub provider_keys: ProviderKeys,
+    pub provider_keys: Arc<ProviderKeys>,
 }
 
 impl Sources {
@@ -80,7 +84,8 @@ impl Sources {
             default_organization: OnceLock::new(),
             activity: Activity::default(),
             tallies: SourceTallies::default(),
-            provider_keys: ProviderKeys::new(ports.transport.clone(), ports.clock.clone()),
+            refusals: Refusals::default(),
+            provider_keys: Arc::new(ProviderKeys::new(ports.transport.clone(), ports.clock.clone())),
         }
     }
 
@@ -107,7 +112,7 @@ impl Sources {
         known.forget(|known| known.id == source.id);
         let changes = known.changes();
         // Somebody else may have changed it since, and been quicker to say so.
-        if let (Ok(opened), false) = (opened, known.has_newer(source)) {
+        if let (Ok(opened), None) = (opened, known.newer(source)) {
             known.keep(&Arc::new(opened), is_named, changes, self.clock.uptime());
         }
     }
@@ -160,9 +165,14 @@ impl Sources {
         let opened = read.and_then(|source| source.map(|source| OpenSource::open(source, &*self.vault)).transpose());
         match opened {
             Ok(Some(source)) => {
+                let mut known = self.known();
+                // It was changed here after the store had answered: the answer is of before that.
+                if let Some(newer) = known.newer(&source.source) {
+                    return Ok(Some(newer));
+                }
                 let source = Arc::new(source);
                 let is_named = self.default_organization.get() == Some(&source.source.organization);
-                self.known().keep(&source, is_named, changes, self.clock.uptime());
+                known.keep(&source, is_named, changes, self.clock.uptime());
                 Ok(Some(source))
             }
             Ok(None) => {

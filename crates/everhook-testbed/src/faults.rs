@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, EventId, LaneId, OperationId, OrganizationId, SourceId},
     model::{
-        AttemptStatistics, AuditEntry, AutoReplay, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event, FailingRule,
-        Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
+        AttemptStatistics, AuditEntry, AutoReplay, BreakdownTally, ClockReset, DeadLetter, EndpointActivity, ErasureCandidate, Event,
+        FailingRule, Operation, Page, PageRequest, Selection, ShardSet, SourceTally, Tally, health::ChunkOutcome,
     },
     ports::{
         Alert, AlertId, AutoReplayStore, BackfillStore, Begun, BreakerChange, BreakerKept, BreakerRow, BreakerStore, BringForward,
@@ -27,6 +27,7 @@ use everhook_core::{
     },
     time::Timestamp,
 };
+use tokio::sync::Notify;
 
 /// Calls the store unless the fault strikes before; hides the answer if it strikes after.
 macro_rules! through {
@@ -66,6 +67,9 @@ pub struct Faults {
     /// Whether nothing comes after the fault that is planned.
     is_last: AtomicBool,
     keeps_spooled: AtomicBool,
+    stalls_counts: AtomicBool,
+    holds_source_reads: AtomicBool,
+    source_reads: Notify,
 }
 
 /// How a call fails.
@@ -113,6 +117,22 @@ impl Faults {
     /// Whether the spool fails to remove what was forwarded.
     pub fn keep_spooled(&self, keeps: bool) {
         self.keeps_spooled.store(keeps, Ordering::Relaxed);
+    }
+
+    /// Whether the store never ends counting what waits.
+    pub fn stall_counts(&self, stalls: bool) {
+        self.stalls_counts.store(stalls, Ordering::Relaxed);
+    }
+
+    /// From now on, the store's answers of what sources are stay on their way.
+    pub fn hold_source_reads(&self) {
+        self.holds_source_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Those that are on their way arrive, and later ones at once.
+    pub fn let_source_reads_arrive(&self) {
+        self.holds_source_reads.store(false, Ordering::Relaxed);
+        self.source_reads.notify_waiters();
     }
 
     /// From now on, what the store holds of this event cannot be understood, and it does not record it.
@@ -283,6 +303,9 @@ impl<S: DeliveryControl> DeliveryControl for Faulty<S> {
     }
 
     async fn waiting_backlog(&self, lane_id: LaneId, limit: u32) -> Result<WaitingBacklog, StoreError> {
+        if self.faults.stalls_counts.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         through!(self, self.store.waiting_backlog(lane_id, limit))
     }
 
@@ -342,6 +365,10 @@ impl<S: BreakerStore> BreakerStore for Faulty<S> {
 impl<S: Statistics> Statistics for Faulty<S> {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
         through!(self, self.store.add(tallies, rule))
+    }
+
+    async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {
+        through!(self, self.store.add_breakdowns(tallies))
     }
 
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {

@@ -15,6 +15,7 @@ pub mod node;
 pub mod postgres_server;
 pub mod scripted_mail_server;
 pub mod simulation;
+pub mod skipped;
 pub mod world;
 
 pub use network::{Answer, waited_for};

@@ -25,6 +25,8 @@ pub enum Answer {
     Body(u16, &'static str),
     /// With this status, after this long.
     Slow(u16, Duration),
+    /// With this status and this body, after this long.
+    SlowBody(u16, &'static str, Duration),
     /// With this status and a `Retry-After`.
     RetryAfter(u16, Duration),
     /// Not at all: the request fails so.
@@ -142,7 +144,11 @@ impl Transport for ScriptedNetwork {
                 self.clock.sleep_until(begun_at + after).await;
                 answered(status, None)
             }
-            Answer::Slow(..) | Answer::Hangs => {
+            Answer::SlowBody(status, body, after) if after < timeout => {
+                self.clock.sleep_until(begun_at + after).await;
+                with_body(answered(status, None), body)
+            }
+            Answer::Slow(..) | Answer::SlowBody(..) | Answer::Hangs => {
                 self.clock.sleep_until(begun_at + timeout).await;
                 failed(FailureCategory::Timeout)
             }

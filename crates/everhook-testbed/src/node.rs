@@ -36,8 +36,10 @@ pub struct Node {
 pub struct ResourceLimits {
     /// Its address space. Allocators reserve far more than they use: give a few GiB.
     pub address_space_bytes: u64,
-    /// Its open files, hard and soft.
+    /// Its open files: the hard limit, and the soft one as well, unless there is another.
     pub open_files: u64,
+    /// The soft limit on its open files where it is below the hard one.
+    pub open_files_soft: Option<u64>,
 }
 
 impl Node {
@@ -149,7 +151,12 @@ impl Node {
 
     /// Waits until it has ended by itself, and says how, and what it said last.
     pub async fn wait_until_ended(&mut self) -> (ExitStatus, String) {
-        let deadline = Instant::now() + READY_TIMEOUT;
+        self.wait_until_ended_within(READY_TIMEOUT).await
+    }
+
+    /// The same for one that may take so long.
+    pub async fn wait_until_ended_within(&mut self, within: Duration) -> (ExitStatus, String) {
+        let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             if let Some(status) = self.child.as_mut().expect("it was started").try_wait().expect("its state") {
                 self.child = None;
@@ -157,7 +164,7 @@ impl Node {
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        panic!("the server did not end within {READY_TIMEOUT:?}:\n{}", self.log_end())
+        panic!("the server did not end within {within:?}:\n{}", self.log_end())
     }
 
     fn log(&self) -> PathBuf {
@@ -201,8 +208,9 @@ pub fn command() -> Command {
 /// The same, started by a shell that sets the limits and then becomes the binary.
 fn limited_command(limits: ResourceLimits) -> Command {
     let binary = command();
-    let ResourceLimits { address_space_bytes, open_files } = limits;
-    let script = format!("ulimit -v {} && ulimit -n {open_files} && exec \"$0\" \"$@\"", address_space_bytes / 1024);
+    let ResourceLimits { address_space_bytes, open_files, open_files_soft } = limits;
+    let soft = open_files_soft.unwrap_or(open_files);
+    let script = format!("ulimit -v {} && ulimit -n {open_files} && ulimit -Sn {soft} && exec \"$0\" \"$@\"", address_space_bytes / 1024);
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).arg(binary.get_program());
     for (name, value) in binary.get_envs() {

@@ -15,7 +15,7 @@ use everhook_core::{
     line::Line,
     model::{Actor, Application, ApplicationKind, AuditAction, AuditEntry, AuditNote, Author, Organization},
     policy::endpoint_health::EndpointHealthSettings,
-    ports::{Archive, Clock, Entropy, NewOrganization, Ports, Transport},
+    ports::{Archive, Clock, Entropy, NewOrganization, Notifier, Ports, Transport},
     time::Timestamp,
 };
 use tempfile::TempDir;
@@ -60,6 +60,7 @@ pub struct World {
     /// Its application `operational`.
     pub operational: ApplicationId,
     transport: Arc<dyn Transport>,
+    notifier: Arc<dyn Notifier>,
     /// What it agrees on with other nodes, if there are any.
     registry: Option<Arc<Registry>>,
     /// How large its spool may become, if it has one.
@@ -91,12 +92,14 @@ pub struct Ground {
     pub folder: TempDir,
     /// How requests go out, instead of over the scripted network.
     pub transport: Option<Arc<dyn Transport>>,
+    /// How mails go out, instead of through the scripted mail server.
+    pub notifier: Option<Arc<dyn Notifier>>,
 }
 
 impl Ground {
     /// A clock at the [`BEGINNING`], an empty folder, and the scripted network.
     pub fn new(seed: u64) -> Self {
-        Self { seed, clock: Arc::new(SimClock::at(BEGINNING)), folder: folder(), transport: None }
+        Self { seed, clock: Arc::new(SimClock::at(BEGINNING)), folder: folder(), transport: None, notifier: None }
     }
 }
 
@@ -140,14 +143,16 @@ impl World {
     }
 
     async fn found(ground: Ground, beside: Beside) -> Self {
-        let Ground { seed, clock, folder, transport } = ground;
+        let Ground { seed, clock, folder, transport, notifier } = ground;
         let Beside { registry, shared, spool_bytes_max } = beside;
         let dice = Arc::new(Dice::new(seed));
         let network = Arc::new(ScriptedNetwork::new(clock.clone()));
+        let mail_server = Arc::new(ScriptedMailServer::new(clock.clone()));
         let mut world = Self {
             transport: transport.unwrap_or_else(|| network.clone()),
             network,
-            mail_server: Arc::new(ScriptedMailServer::new(clock.clone())),
+            notifier: notifier.unwrap_or_else(|| mail_server.clone()),
+            mail_server,
             faults: Faults::none(),
             organization: OrganizationId::from_uuid(dice.uuid(BEGINNING)),
             application: ApplicationId::from_uuid(dice.uuid(BEGINNING)),

@@ -12,6 +12,7 @@ pub mod memory;
 pub mod metrics;
 pub mod sealing;
 pub mod server;
+pub mod server_alerts;
 pub mod span_log;
 pub mod store;
 pub mod telemetry;

@@ -42,6 +42,7 @@ use crate::{
     metrics::Exposition,
     sealing,
     server::{ConnectionLimits, Server},
+    server_alerts::{self, NodeSignals},
     span_log::SpanLog,
     store::Store,
     waiting,
@@ -87,6 +88,8 @@ pub struct Running {
     store: Store,
     api: Arc<Api>,
     tasks: [JoinHandle<()>; 8],
+    /// Watches the server itself. Not a part of the engine, which starts anew when the store comes back.
+    server_alerts: JoinHandle<()>,
     spool: Option<Arc<SqliteSpool>>,
     #[cfg(feature = "amqp")]
     amqp_source: Option<AmqpSource>,
@@ -157,6 +160,14 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
     let tasks = start_tasks(&store, &line, &api, seen, exposition);
     #[cfg(feature = "amqp")]
     let amqp_source = start_amqp_source(config, &api)?;
+    let signals = NodeSignals {
+        line: line.clone(),
+        engine: engine.statuses(),
+        concurrency: shares.concurrency,
+        #[cfg(feature = "amqp")]
+        amqp_source: amqp_source.as_ref().map(AmqpSource::failed_reconnects),
+    };
+    let server_alerts = server_alerts::start(config, organization, signals);
     Ok(Running {
         address: server.address,
         admin_key,
@@ -168,6 +179,7 @@ pub async fn start_at(server: &Server, config: &Config, shares: Shares, listens:
         store,
         api,
         tasks,
+        server_alerts,
         spool,
         #[cfg(feature = "amqp")]
         amqp_source,
@@ -202,7 +214,7 @@ impl Running {
         note_source_activity(&self.line).await;
         note_call_records(&self.line).await;
         // All hold the store, which gives its folder free when the last one lets go.
-        for task in self.tasks {
+        for task in self.tasks.into_iter().chain([self.server_alerts]) {
             task.abort();
             let _ = task.await;
         }

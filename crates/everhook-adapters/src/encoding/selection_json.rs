@@ -1,9 +1,9 @@
 //! What an operation is about, as JSON. Instants are microseconds.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 use everhook_core::{
-    ids::{ApplicationId, EndpointId},
+    ids::EndpointId,
     model::{
         DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, FailureCategory, Selection, Wanted,
         health::{Backfill, BackfillType},
@@ -24,6 +24,8 @@ enum SelectionJson {
         to: Option<i64>,
     },
     Erasure {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        organization: Option<String>,
         application: Option<String>,
         label: Option<(String, String)>,
         from: Option<i64>,
@@ -61,6 +63,7 @@ pub(crate) fn write(selection: &Selection) -> String {
             to: letters.to.map(Timestamp::as_micros),
         },
         Selection::Erasure(events) => SelectionJson::Erasure {
+            organization: events.deleted_organization.map(|id| id.to_string()),
             application: events.application.map(|id| id.to_string()),
             label: events.label.clone(),
             from: events.from.map(Timestamp::as_micros),
@@ -91,7 +94,7 @@ pub(crate) fn read(text: &str) -> Option<Selection> {
     Some(match serde_json::from_str(text).ok()? {
         SelectionJson::DeadLetters { application, endpoints, event_types, categories, from, to } => {
             Selection::DeadLetters(DeadLetterSelection {
-                application: read_application(application)?,
+                application: read_id(application)?,
                 endpoints: read_endpoints(&endpoints)?,
                 event_types: read_patterns(&event_types)?,
                 categories: categories.iter().map(|name| FailureCategory::parse(name)).collect::<Option<_>>()?,
@@ -99,8 +102,9 @@ pub(crate) fn read(text: &str) -> Option<Selection> {
                 to: to.map(Timestamp::from_micros),
             })
         }
-        SelectionJson::Erasure { application, label, from, to } => Selection::Erasure(ErasureSelection {
-            application: read_application(application)?,
+        SelectionJson::Erasure { organization, application, label, from, to } => Selection::Erasure(ErasureSelection {
+            deleted_organization: read_id(organization)?,
+            application: read_id(application)?,
             label,
             from: from.map(Timestamp::from_micros),
             to: Timestamp::from_micros(to),
@@ -129,7 +133,7 @@ fn texts<T: ToString>(values: &[T]) -> Vec<String> {
 }
 
 /// `None` if it is not an id; none at all is none.
-fn read_application(text: Option<String>) -> Option<Option<ApplicationId>> {
+fn read_id<I: FromStr>(text: Option<String>) -> Option<Option<I>> {
     text.map_or(Some(None), |id| id.parse().ok().map(Some))
 }
 
@@ -143,6 +147,7 @@ fn read_patterns(texts: &[String]) -> Option<Vec<EventTypePattern>> {
 
 #[cfg(test)]
 mod tests {
+    use everhook_core::ids::{ApplicationId, OrganizationId};
     use uuid::Uuid;
 
     use super::*;
@@ -177,10 +182,16 @@ mod tests {
             endpoints: endpoints.clone(),
             wanted: Wanted::Missed,
         };
-        let erasure = |application, label| ErasureSelection { application, label, from: None, to: Timestamp::FAR_FUTURE };
+        let erasure =
+            |application, label| ErasureSelection { deleted_organization: None, application, label, from: None, to: Timestamp::FAR_FUTURE };
         let by_label = erasure(None, Some(("customer".to_owned(), "c \"7\"".to_owned())));
         let by_application = erasure(Some(ApplicationId::from_uuid(Uuid::from_u128(9))), None);
-        let others = [by_label, by_application].map(Selection::Erasure).into_iter().chain([Selection::Waiting(endpoints[0]), backfill()]);
+        let of_deleted =
+            ErasureSelection { deleted_organization: Some(OrganizationId::from_uuid(Uuid::from_u128(4))), ..erasure(None, None) };
+        let others = [by_label, by_application, of_deleted]
+            .map(Selection::Erasure)
+            .into_iter()
+            .chain([Selection::Waiting(endpoints[0]), backfill()]);
         for selection in [Selection::DeadLetters(letters), Selection::Events(events)].into_iter().chain(others) {
             assert_eq!(read(&write(&selection)), Some(selection));
         }

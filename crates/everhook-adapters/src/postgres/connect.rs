@@ -19,6 +19,7 @@ use super::{
     fault::{Fault, Outcome},
     tls::{Address, Tls},
 };
+use crate::read_turns::{Overloaded, ReadLimits, ReadTurn, ReadTurns};
 
 /// How long a new connection may take: past it the server counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -39,6 +40,9 @@ const LEASE_CONNECTIONS: usize = 2;
 const COUNTER_CONNECTIONS: usize = 2;
 /// The connections of everything that people ask for.
 const HISTORY_CONNECTIONS: usize = 8;
+/// Whatever one organization asks for, the next one finds a connection; whatever organizations ask for, one is left for the server.
+const HISTORY_LIMITS: ReadLimits =
+    ReadLimits { total: HISTORY_CONNECTIONS, organization: HISTORY_CONNECTIONS / 2, organizations: HISTORY_CONNECTIONS - 1 };
 /// What holds for statements of the line: one that takes longer is not worth waiting for, and neither is a lock that somebody else keeps. Their
 /// callers try again. A node that hangs in the middle of a transaction loses it before others suffer.
 const LINE_BOUNDS: &str = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=3s";
@@ -65,6 +69,8 @@ pub(super) struct Connection {
     object: Option<Object>,
     patience: ResponseTimeouts,
     given_back: Arc<Notify>,
+    /// For connections that organizations take turns for.
+    turn: Option<ReadTurn>,
 }
 
 /// How long answers are waited for on a connection.
@@ -105,7 +111,7 @@ impl Connection {
     fn new(object: Object, within: Duration, given_back: Arc<Notify>) -> Self {
         let patience = ResponseTimeouts { within_millis: AtomicU64::new(0), has_ended: AtomicBool::new(false) };
         patience.allow(within);
-        Self { object: Some(object), patience, given_back }
+        Self { object: Some(object), patience, given_back, turn: None }
     }
 
     pub(super) fn patience(&self) -> &ResponseTimeouts {
@@ -144,6 +150,8 @@ impl Drop for Connection {
             drop(object);
         }
         self.given_back.notify_waiters();
+        // The connection is back before the next one has its turn.
+        drop(self.turn.take());
     }
 }
 
@@ -157,6 +165,7 @@ pub(super) struct Pools {
     lease: Pool,
     counters: Pool,
     history: Pool,
+    history_turns: ReadTurns,
     address: Address,
     /// Told whenever a connection goes back into its pool.
     given_back: Arc<Notify>,
@@ -176,6 +185,7 @@ impl Pools {
             lease: pool(&address, LEASE_CONNECTIONS, LEASE_BOUNDS)?,
             counters: pool(&address, COUNTER_CONNECTIONS, COUNTER_BOUNDS)?,
             history: pool(&address, HISTORY_CONNECTIONS, HISTORY_BOUNDS)?,
+            history_turns: ReadTurns::new(HISTORY_LIMITS),
             address,
             given_back: Arc::default(),
         })
@@ -198,7 +208,10 @@ impl Pools {
 
     /// A connection for what people ask for.
     pub(super) async fn history(&self) -> Outcome<Connection> {
-        Ok(Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN, self.given_back.clone()))
+        let turn = self.history_turns.take(WAIT_TIMEOUT).await.map_err(|Overloaded(why)| Fault::NoConnection(why.to_owned()))?;
+        let mut connection = Connection::new(self.history.get().await?, HISTORY_ANSWER_WITHIN, self.given_back.clone());
+        connection.turn = Some(turn);
+        Ok(connection)
     }
 
     /// Lets nobody have a connection any more.

@@ -57,6 +57,7 @@ mod recorder;
 mod replaying;
 mod resealing;
 mod retention;
+mod rollups;
 mod rows;
 mod sealing;
 mod sequences;

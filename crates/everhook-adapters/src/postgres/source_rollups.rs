@@ -15,11 +15,15 @@ use uuid::Uuid;
 use super::{
     fault::Outcome,
     reader::Reader,
+    rollups::number,
     rows::{Columns, Key, duration, micros},
-    statistics::{end_minute, minute_number, number},
     transaction::Tx,
 };
-use crate::encoding::{durations, source_counts};
+use crate::encoding::{
+    durations,
+    rollup_span::{end_minute, minute_number},
+    source_counts,
+};
 
 const MAKE_ROLLUPS: &str = include_str!("queries/make_source_rollups.sql");
 const LOCK_ROLLUPS: &str = include_str!("queries/lock_source_rollups.sql");

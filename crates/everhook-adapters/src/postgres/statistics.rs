@@ -7,10 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use everhook_core::{
     ids::{LaneId, SourceId},
-    model::{
-        AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
-        minute_of,
-    },
+    model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingClock, FailingRule, SourceTally, Tally},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
@@ -21,24 +18,19 @@ use uuid::Uuid;
 use super::{
     PostgresStore,
     fault::Outcome,
-    rows::{Columns, Key, duration, micros},
+    rollups,
+    rows::{Columns, Key},
     source_rollups,
     transaction::Tx,
 };
-use crate::encoding::{answers, durations};
+use crate::encoding::rollup_span::minute_number;
 
-const MAKE_ROLLUPS: &str = include_str!("queries/make_rollups.sql");
-const LOCK_ROLLUPS: &str = include_str!("queries/lock_rollups.sql");
-const KEEP_ROLLUP: &str = include_str!("queries/keep_rollup.sql");
 const SCOPES: &str = include_str!("queries/scopes_of_lanes.sql");
 const INSERT_SCOPES: &str = include_str!("queries/insert_scope_lanes.sql");
-const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
 const INSERT_ACTIVITIES: &str = include_str!("queries/insert_activities.sql");
 const LOCK_ACTIVITIES: &str = include_str!("queries/lock_activities.sql");
 const WRITE_ACTIVITY: &str = include_str!("queries/write_activity.sql");
 const ACTIVITY_OF_ENDPOINT: &str = include_str!("queries/activity_of_endpoint.sql");
-
-const MINUTE_MICROS: i64 = 60_000_000;
 
 #[async_trait]
 impl Statistics for PostgresStore {
@@ -52,13 +44,15 @@ impl Statistics for PostgresStore {
         Ok(tx.commit().await?)
     }
 
+    async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        rollups::add_breakdowns(&tx, &tallies).await?;
+        Ok(tx.commit().await?)
+    }
+
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
-        let rows = self.reader().await?.query(ROLLUPS, &[&lane_id.key(), &minute_number(from), &end_minute(to)]).await?;
-        let mut all = AttemptStatistics::default();
-        for row in &rows {
-            all.merge(&statistics_of_row(row)?);
-        }
-        Ok(all)
+        Ok(rollups::read(&self.reader().await?, lane_id, from, to).await?)
     }
 
     async fn activities(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
@@ -96,25 +90,17 @@ impl Statistics for PostgresStore {
     }
 }
 
-/// The statistics of endpoints' minutes, by lane and minute.
-type Rollups = BTreeMap<(i64, i64), AttemptStatistics>;
-
 /// Adds tallies to the rollups of their lanes, and to those of the applications and organizations of these.
 async fn add_to_rollups(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally]) -> Outcome<()> {
     let scopes = scopes_of(tx, lanes).await?;
-    let mut added = Rollups::new();
+    let mut added = rollups::Added::new();
     for (lane, tally) in lanes.iter().zip(tallies) {
         let minute = minute_number(tally.minute);
         for lane in [*lane].into_iter().chain(scopes.get(lane).copied().into_iter().flatten()) {
             added.entry((lane, minute)).or_default().merge(&tally.statistics);
         }
     }
-    let (lanes, minutes): (Vec<i64>, Vec<i64>) = added.keys().copied().unzip();
-    tx.execute(MAKE_ROLLUPS, &[&lanes, &minutes]).await?;
-    for row in tx.query(LOCK_ROLLUPS, &[&lanes, &minutes]).await? {
-        added.entry((row.value("lane")?, row.value("minute")?)).or_default().merge(&statistics_of_row(&row)?);
-    }
-    keep_rollups(tx, &added).await
+    rollups::add_all(tx, &added).await
 }
 
 /// The numbers under which the applications and the organizations of lanes are counted, made if nothing was counted yet.
@@ -127,26 +113,6 @@ async fn scopes_of(tx: &Tx<'_>, lanes: &[i64]) -> Outcome<FxHashMap<i64, [i64; 2
         rows = tx.query(SCOPES, &[&lanes]).await?;
     }
     rows.iter().map(|row| Ok((row.value("lane")?, [row.value("application_lane")?, row.value("organization_lane")?]))).collect()
-}
-
-async fn keep_rollups(tx: &Tx<'_>, rollups: &Rollups) -> Outcome<()> {
-    let (lanes, minutes): (Vec<i64>, Vec<i64>) = rollups.keys().copied().unzip();
-    let column = |read: &dyn Fn(&AttemptStatistics) -> i64| rollups.values().map(read).collect::<Vec<i64>>();
-    let instants = |read: fn(&AttemptStatistics) -> Option<Timestamp>| -> Vec<_> {
-        rollups.values().map(|statistics| read(statistics).map(Timestamp::as_micros)).collect()
-    };
-    let successes = column(&|statistics| number(statistics.successes));
-    // The statement names the categories in the order of the enum.
-    let failures = FailureCategory::ALL.map(|category| column(&|statistics| number(statistics.failures[category])));
-    let duration_sums = column(&|statistics| micros(statistics.duration_sum));
-    let durations: Vec<_> = rollups.values().map(|statistics| durations::pack(&statistics.durations)).collect();
-    let (success_at, failure_at) = (instants(|statistics| statistics.last_success_at), instants(|statistics| statistics.last_failure_at));
-    let mut columns: Vec<&(dyn ToSql + Sync)> = vec![&lanes, &minutes, &successes];
-    columns.extend(failures.iter().map(|counts| counts as &(dyn ToSql + Sync)));
-    let answers: Vec<_> = rollups.values().map(|statistics| answers::pack(&statistics.answers)).collect();
-    columns.extend([&duration_sums as &(dyn ToSql + Sync), &durations, &success_at, &failure_at, &answers]);
-    tx.execute(KEEP_ROLLUP, &columns).await?;
-    Ok(())
 }
 
 /// How endpoints do, by lane.
@@ -191,35 +157,6 @@ pub(super) async fn write_activities(tx: &Tx<'_>, activities: &Activities) -> Ou
     columns.extend([&owes_recovery as &(dyn ToSql + Sync), &recovered_at]);
     tx.execute(WRITE_ACTIVITY, &columns).await?;
     Ok(())
-}
-
-pub(super) const fn minute_number(at: Timestamp) -> i64 {
-    at.as_micros().div_euclid(MINUTE_MICROS)
-}
-
-/// The minute before which minutes begin that have something of the time before `to`.
-pub(super) fn end_minute(to: Timestamp) -> i64 {
-    minute_number(to) + i64::from(minute_of(to) < to)
-}
-
-pub(super) fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-pub(super) fn statistics_of_row(row: &Row) -> Outcome<AttemptStatistics> {
-    let mut failures = FailureCounts::default();
-    for category in FailureCategory::ALL {
-        failures.add(category, row.number(category.as_str())?);
-    }
-    Ok(AttemptStatistics {
-        successes: row.number("successes")?,
-        failures,
-        duration_sum: duration(row.value("duration_sum")?),
-        durations: row.spelled("durations", durations::unpack)?,
-        answers: row.spelled("answers", answers::unpack)?,
-        last_success_at: row.instant_opt("last_success_at")?,
-        last_failure_at: row.instant_opt("last_failure_at")?,
-    })
 }
 
 pub(super) fn activity_of_row(row: &Row) -> Outcome<EndpointActivity> {

@@ -21,4 +21,5 @@ pub use address::{AddressError, BrokerAddress, check};
 pub use destination::AmqpTransport;
 pub use hints::{HintSettings, HintsError, RabbitHints};
 pub use pool::LINKS_MAX;
+pub use reconnect::FailedReconnects;
 pub use source::{AmqpSource, Intake, Message, SourceError, SourceSettings, Verdict};

@@ -1,6 +1,12 @@
 //! When a lost broker is tried again, and when somebody is told. The source and the hints keep to it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 /// How long to wait before connecting again: doubled after each failure.
 pub(super) const RECONNECT_MIN: Duration = Duration::from_secs(1);
@@ -11,6 +17,25 @@ pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// After how many failures in a row somebody is told.
 pub(super) const FAILURES_TOLD: u32 = 3;
+
+/// How many attempts to connect failed in a row, for whoever watches the server.
+#[derive(Clone, Debug, Default)]
+pub struct FailedReconnects(Arc<AtomicU32>);
+
+impl FailedReconnects {
+    /// How many, since it was last connected.
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failed(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn connected(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
 
 /// `first`, doubled `times` times, at most `longest`.
 pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {

@@ -12,10 +12,11 @@ use uuid::Uuid;
 
 use super::{
     SqliteStore,
+    rollups::statistics_of_row,
     rows::{Columns, Key},
     source_rollups,
-    statistics::{end_minute, minute_number, statistics_of_row},
 };
+use crate::encoding::rollup_span::{end_minute, minute_number};
 
 const LANE_MINUTES: &str = include_str!("queries/lane_minutes.sql");
 const SOURCE_MINUTES: &str = include_str!("queries/source_minutes.sql");

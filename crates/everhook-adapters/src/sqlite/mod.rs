@@ -48,6 +48,7 @@ mod readers;
 mod replaying;
 mod resealing;
 mod retention;
+mod rollups;
 pub(crate) mod rows;
 mod sealing;
 mod settling;
@@ -373,6 +374,9 @@ struct ReaderPools {
 
 impl ReaderPools {
     fn new(database: &Path) -> Self {
-        Self { line: Readers::new("sqlite-line", database), history: Readers::new("sqlite-history", database) }
+        Self {
+            line: Readers::new("sqlite-line", readers::LINE, database),
+            history: Readers::new("sqlite-history", readers::HISTORY, database),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The connections that read: a few threads that share one queue.
+//! The connections that read: a few threads, for which organizations take turns.
 //!
 //! A thread starts when a read finds all others busy, which keeps the start short and an idle server small. Connections are opened at the start all the
 //! same: a process that has run out of file descriptors could open none, and reads what it must. A read
@@ -19,11 +19,14 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{connect, fault::Outcome, turn::Turn};
+use crate::read_turns::{Overloaded, ReadLimits, ReadTurns};
 
-/// How many reads of one queue run at once. Busy readers slow the writer down, so they are few.
-const READERS: usize = 2;
-/// The most reads that wait.
-const WAITING_READS_MAX: usize = 1_024;
+/// How many reads of one pool run at once. Busy readers slow the writer down, so they are few.
+const READERS: usize = 3;
+/// The reads that deliveries and publishers wait for, which are quick: whatever organizations ask for, one reader is left for the lanes.
+pub(super) const LINE: ReadLimits = ReadLimits { total: READERS, organization: 1, organizations: READERS - 1 };
+/// The reads that may be slow: whatever one organization asks for, the next one finds a reader.
+pub(super) const HISTORY: ReadLimits = ReadLimits { total: READERS, organization: READERS - 1, organizations: READERS };
 /// How long a read may wait for its turn: whoever asked has lost patience by then.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a read may run. A longer one would keep the log from being moved into the file, and so make it grow.
@@ -31,9 +34,10 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Read = Box<dyn FnOnce(Result<&Connection, &rusqlite::Error>) + Send>;
 
-/// The readers of one queue, as their callers see them. Dropping it joins their threads after what waits.
+/// The readers of one pool, as their callers see them. Dropping it joins their threads after what waits.
 pub(super) struct Readers {
     name: &'static str,
+    turns: ReadTurns,
     run_timeout: Duration,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -57,11 +61,11 @@ struct Queue {
 
 impl Readers {
     /// Readers of the file, their connections open and none of their threads started. `name` is what these are called.
-    pub(super) fn new(name: &'static str, database: &Path) -> Self {
+    pub(super) fn new(name: &'static str, limits: ReadLimits, database: &Path) -> Self {
         // What cannot be opened now is opened by the first read that needs it, which says why if it fails again.
         let spare = Mutex::new((0..READERS).filter_map(|_| open(database).ok()).collect());
         let shared = Shared { database: database.to_owned(), spare, queue: Mutex::default(), arrival: Condvar::new() };
-        Self { name, run_timeout: RUN_TIMEOUT, shared: Arc::new(shared), threads: Mutex::default() }
+        Self { name, turns: ReadTurns::new(limits), run_timeout: RUN_TIMEOUT, shared: Arc::new(shared), threads: Mutex::default() }
     }
 
     /// Runs `work` on a reader and returns its answer, or gives up when it ran for [`RUN_TIMEOUT`]. A caller that goes away ends it too.
@@ -70,6 +74,8 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     {
+        // With it there is a reader for it, or soon: one that runs for somebody who has left is being stopped.
+        let _turn = self.turns.take(WAIT_TIMEOUT).await.map_err(|Overloaded(why)| StoreError::unavailable(why))?;
         let (caller, answer) = oneshot::channel();
         let wanted = Wanted(Arc::default());
         self.enqueue(prepare(work, caller, Arc::clone(&wanted.0)))?;
@@ -101,9 +107,6 @@ impl Readers {
 
     fn enqueue(&self, read: Read) -> Result<(), StoreError> {
         let mut queue = self.shared.queue();
-        if queue.waiting.len() >= WAITING_READS_MAX {
-            return Err(StoreError::unavailable("the store is overloaded: too many reads wait"));
-        }
         queue.waiting.push_back(read);
         let is_short = queue.waiting.len() > queue.idle;
         drop(queue);

@@ -12,10 +12,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{
     fault::Outcome,
     rows::{Columns, Key, duration, micros},
-    statistics::{end_minute, minute_number},
     transaction::Tx,
 };
-use crate::encoding::{durations, source_counts};
+use crate::encoding::{
+    durations,
+    rollup_span::{end_minute, minute_number},
+    source_counts,
+};
 
 const ROLLUP: &str = include_str!("queries/source_rollup_of_minute.sql");
 const ROLLUPS: &str = include_str!("queries/source_rollups.sql");

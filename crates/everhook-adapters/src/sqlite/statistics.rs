@@ -1,41 +1,34 @@
 //! What happened at endpoints and sources, in numbers: the port `Statistics`.
 //!
-//! A minute's row is read, added to and written back inside one transaction, which alone writes.
+//! What is kept is read, added to and written back inside one transaction, which alone writes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, SourceId},
-    model::{
-        AttemptStatistics, ClockReset, EndpointActivity, FailingClock, FailingRule, FailureCategory, FailureCounts, SourceTally, Tally,
-        minute_of,
-    },
+    model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingClock, FailingRule, SourceTally, Tally},
     ports::{Statistics, StoreError},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use rustc_hash::FxHashMap;
 
 use super::{
     SqliteStore,
     fault::Outcome,
-    rows::{Columns, Key, duration, micros},
+    rollups,
+    rows::{Columns, Key},
     source_rollups,
     transaction::Tx,
 };
-use crate::encoding::{answers, durations};
+use crate::encoding::rollup_span::minute_number;
 
-const ROLLUP: &str = include_str!("queries/rollup_of_minute.sql");
-const ROLLUPS: &str = include_str!("queries/rollups_of_endpoint.sql");
-const KEEP_ROLLUP: &str = include_str!("queries/keep_rollup.sql");
 const SCOPES: &str = include_str!("queries/scopes_of_lanes.sql");
 const INSERT_SCOPE: &str = include_str!("queries/insert_scope_lanes.sql");
 const ACTIVITY_OF_LANE: &str = include_str!("queries/activity_of_lane.sql");
 const ACTIVITY_OF_ENDPOINT: &str = include_str!("queries/activity_of_endpoint.sql");
 const WRITE_ACTIVITY: &str = include_str!("queries/write_activity.sql");
-
-const MINUTE_MICROS: i64 = 60_000_000;
 
 #[async_trait]
 impl Statistics for SqliteStore {
@@ -43,8 +36,12 @@ impl Statistics for SqliteStore {
         self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies, &rule)).await
     }
 
+    async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {
+        self.write(tallies.len(), move |tx| rollups::add_breakdowns(tx, &tallies)).await
+    }
+
     async fn attempt_statistics(&self, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Result<AttemptStatistics, StoreError> {
-        self.read_history(move |connection| statistics(connection, lane_id, from, to)).await
+        self.read_history(move |connection| rollups::read(connection, lane_id, from, to)).await
     }
 
     async fn activities(&self, endpoints: Vec<LaneId>) -> Result<Vec<EndpointActivity>, StoreError> {
@@ -83,7 +80,7 @@ impl Statistics for SqliteStore {
 fn add_all(tx: &mut Tx<'_>, tallies: &[Tally], rule: &FailingRule) -> Outcome<()> {
     let mut scopes = FxHashMap::default();
     // What belongs together is added up first: many endpoints have few applications.
-    let mut added: BTreeMap<(i64, i64), AttemptStatistics> = BTreeMap::new();
+    let mut added = rollups::Added::new();
     for tally in tallies {
         let (lane, minute) = (tx.lane_of(tally.lane_id)?, minute_number(tally.minute));
         change_activity(tx, lane, |activity| activity.add(tally, rule))?;
@@ -95,13 +92,7 @@ fn add_all(tx: &mut Tx<'_>, tallies: &[Tally], rule: &FailingRule) -> Outcome<()
             added.entry((lane, minute)).or_default().merge(&tally.statistics);
         }
     }
-    added.iter().try_for_each(|((lane, minute), statistics)| add(tx, *lane, *minute, statistics))
-}
-
-fn add(tx: &Tx<'_>, lane: i64, minute: i64, more: &AttemptStatistics) -> Outcome<()> {
-    let mut statistics = tx.prepare(ROLLUP)?.query_row([lane, minute], statistics_of_row).optional()?.unwrap_or_default();
-    statistics.merge(more);
-    keep_rollup(tx, lane, minute, &statistics)
+    rollups::add_all(tx, &added)
 }
 
 /// The numbers under which the application and the organization of a lane are counted, made if nothing was counted yet.
@@ -121,22 +112,6 @@ fn scopes_of(tx: &Tx<'_>, lane: i64) -> Outcome<[i64; 2]> {
         None => make(organization.key(), "organization")?,
     };
     Ok([application_lane, organization_lane])
-}
-
-fn keep_rollup(tx: &Tx<'_>, lane: i64, minute: i64, statistics: &AttemptStatistics) -> Outcome<()> {
-    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let failures = FailureCategory::ALL.map(|category| count(statistics.failures[category]));
-    let (successes, duration_sum, durations) =
-        (count(statistics.successes), micros(statistics.duration_sum), durations::pack(&statistics.durations));
-    let (success_at, failure_at) =
-        (statistics.last_success_at.map(Timestamp::as_micros), statistics.last_failure_at.map(Timestamp::as_micros));
-    let mut columns: Vec<&dyn ToSql> = vec![&lane, &minute, &successes];
-    // The table names the categories in the order of the enum.
-    columns.extend(failures.iter().map(|count| count as &dyn ToSql));
-    let answers = answers::pack(&statistics.answers);
-    columns.extend([&duration_sum as &dyn ToSql, &durations, &success_at, &failure_at, &answers]);
-    tx.prepare(KEEP_ROLLUP)?.execute(columns.as_slice())?;
-    Ok(())
 }
 
 fn change_activity(tx: &Tx<'_>, lane: i64, change: impl FnOnce(&mut EndpointActivity)) -> Outcome<()> {
@@ -168,42 +143,6 @@ pub(super) fn write_activity(tx: &Tx<'_>, lane: i64, activity: &EndpointActivity
         clock.recovered_at.map(Timestamp::as_micros),
     ])?;
     Ok(())
-}
-
-fn statistics(connection: &Connection, lane_id: LaneId, from: Timestamp, to: Timestamp) -> Outcome<AttemptStatistics> {
-    let mut statement = connection.prepare_cached(ROLLUPS)?;
-    let rows = statement.query_map(params![lane_id.key(), minute_number(from), end_minute(to)], statistics_of_row)?;
-    let mut all = AttemptStatistics::default();
-    for statistics in rows {
-        all.merge(&statistics?);
-    }
-    Ok(all)
-}
-
-pub(super) const fn minute_number(at: Timestamp) -> i64 {
-    at.as_micros().div_euclid(MINUTE_MICROS)
-}
-
-/// The minute before which minutes begin that have something of the time before `to`.
-pub(super) fn end_minute(to: Timestamp) -> i64 {
-    minute_number(to) + i64::from(minute_of(to) < to)
-}
-
-pub(super) fn statistics_of_row(row: &Row<'_>) -> rusqlite::Result<AttemptStatistics> {
-    let count = |column: &str| row.spelled(column, |count: i64| u64::try_from(count).ok());
-    let mut failures = FailureCounts::default();
-    for category in FailureCategory::ALL {
-        failures.add(category, count(category.as_str())?);
-    }
-    Ok(AttemptStatistics {
-        successes: count("successes")?,
-        failures,
-        duration_sum: row.get("duration_sum").map(duration)?,
-        durations: row.spelled("durations", |packed: Vec<u8>| durations::unpack(&packed))?,
-        answers: row.spelled("answers", |packed: Vec<u8>| answers::unpack(&packed))?,
-        last_success_at: row.instant_opt("last_success_at")?,
-        last_failure_at: row.instant_opt("last_failure_at")?,
-    })
 }
 
 pub(super) fn activity_of_row(row: &Row<'_>) -> rusqlite::Result<EndpointActivity> {

@@ -14,7 +14,7 @@ use everhook_core::{
 
 use super::{
     given::{Given, NOW, after, entry, failure, settlement, success},
-    manifests::{BOUNDS, in_lanes, manifest},
+    manifests::{BOUNDS, manifest},
     sources::source,
 };
 
@@ -221,7 +221,7 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     let read = given.read_application().await;
     given
         .store
-        .put_manifest(read, manifest(given.organization, given.application, 1), in_lanes(Vec::new()), Some(check), BOUNDS, entry)
+        .put_manifest(read, manifest(given.organization, given.application, 1), Vec::new(), Some(check), BOUNDS, entry)
         .await
         .unwrap();
     let found = |failures: u32| AppHealth {

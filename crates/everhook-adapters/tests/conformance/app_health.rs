@@ -9,8 +9,8 @@ use everhook_core::{
 };
 
 use super::{
-    given::{Given, NOW, after, application, entry, event_type, id},
-    manifests::{BOUNDS, in_lanes, manifest},
+    given::{Given, NOW, after, application, deletion, entry, event_type, id},
+    manifests::{BOUNDS, manifest},
 };
 
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -35,11 +35,7 @@ impl Given {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
         assert!(
-            self.store
-                .put_manifest(self.read_application().await, manifest, in_lanes(Vec::new()), check, BOUNDS, entry)
-                .await
-                .unwrap()
-                .took_place()
+            self.store.put_manifest(self.read_application().await, manifest, Vec::new(), check, BOUNDS, entry).await.unwrap().took_place()
         );
     }
 
@@ -81,7 +77,7 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
         assert!(
             given
                 .store
-                .put_manifest(made.clone(), manifest(given.organization, made.id, 1), in_lanes(Vec::new()), Some(check), BOUNDS, entry())
+                .put_manifest(made.clone(), manifest(given.organization, made.id, 1), Vec::new(), Some(check), BOUNDS, entry())
                 .await
                 .unwrap()
                 .took_place()
@@ -133,16 +129,16 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     assert!(
         given
             .store
-            .put_manifest(shop.clone(), manifest(given.organization, shop.id, 1), in_lanes(Vec::new()), check, BOUNDS, entry())
+            .put_manifest(shop.clone(), manifest(given.organization, shop.id, 1), Vec::new(), check, BOUNDS, entry())
             .await
             .unwrap()
             .took_place()
     );
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!(given.store.app_check(shop.id).await.unwrap(), None);
     given.put_checked(1, Some(plan("https://app.example/health", 5))).await;
-    let deleted = given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    let deleted = given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     assert_eq!((given.check().await, given.store.next_app_check().await.unwrap()), (None, None));
 }

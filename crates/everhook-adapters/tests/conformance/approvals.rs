@@ -7,7 +7,7 @@ use everhook_core::{
     ports::{Alert, ApprovalFilter, ApprovalRequested, AuditFilter, Decided, Deleted},
 };
 
-use super::given::{Given, NOW, after, application, entry, event_type, id};
+use super::given::{Given, NOW, after, application, deletion, entry, event_type, id};
 
 /// A call that waits, with every field set.
 pub fn approval(organization: OrganizationId, application: ApplicationId, expires: u64) -> Approval {
@@ -197,7 +197,7 @@ async fn what_was_decided_is_forgotten_after_its_time_and_goes_with_its_applicat
     given.store.create_application(shop.clone(), entry()).await.unwrap();
     let of_shop = approval(given.organization, shop.id, 30);
     given.store.request_approval(of_shop.clone(), 9, alert(given.organization)).await.unwrap();
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)), "{deleted:?}");
     while given.store.delete_contents(NOW, 1).await.unwrap().has_more {}
     assert_eq!(given.approval(&of_shop).await, None);

@@ -15,7 +15,7 @@ use everhook_core::{
 use tokio::sync::Notify;
 
 use super::{
-    given::{Given, entry},
+    given::{Given, deletion},
     store::Store,
 };
 
@@ -79,7 +79,7 @@ async fn an_application_that_is_deleted_while_it_is_read_is_not_found_at_the_nex
         async move { catalog.application(shop).await.unwrap().is_some() }
     });
     reader.answered.notified().await;
-    let deleted = given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop, deletion()).await.unwrap();
     assert_eq!(deleted, Deleted::Deleted(Vec::new()));
     catalog.forget(shop);
     reader.let_go.notify_one();

@@ -12,7 +12,7 @@ use everhook_core::{
 
 use super::{
     delivery_queue::{DELIVERED, dead},
-    given::{Given, NOW, after, entry, failure, id as new_id, organization, settlement, success},
+    given::{Given, NOW, after, deletion, entry, failure, id as new_id, organization, settlement, success},
 };
 
 /// Later than everything that is kept here.
@@ -144,7 +144,7 @@ async fn the_schedule_of_a_channel_is_in_use_for_as_long_as_there_is_one() {
 async fn those_of_a_deleted_organization_are_gone() {
     let given = Given::new().await;
     given.set_emails(&["ops@example.com"]).await;
-    given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
+    given.store.delete_organization(given.organization, after(1), deletion()).await.unwrap();
     assert!(given.channels().await.is_empty());
 }
 
@@ -264,6 +264,6 @@ async fn a_channel_is_changed_unless_somebody_else_was_faster_and_deleted_once()
 async fn services_of_a_deleted_organization_are_gone() {
     let given = Given::new().await;
     given.create(&service_channel("ops")).await;
-    given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
+    given.store.delete_organization(given.organization, after(1), deletion()).await.unwrap();
     assert!(given.services().await.is_empty());
 }

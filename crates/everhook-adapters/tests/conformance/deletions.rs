@@ -11,7 +11,7 @@ use everhook_core::{
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, application, endpoint, entry, event_type, id, organization},
+    given::{Given, NOW, after, application, deletion, deletion_with, endpoint, entry, event_type, id, organization},
 };
 
 /// A key of an application, or of all.
@@ -54,16 +54,22 @@ async fn a_deleted_application_is_found_by_nobody_and_its_names_and_keys_are_gon
     let (own, own_hash) = key(&given, given.organization, Some(shop.id), 1).await;
     let (_, other_hash) = key(&given, given.organization, None, 2).await;
     let stranger = OrganizationId::from_uuid(id());
-    assert_eq!(given.store.delete_application(stranger, shop.id, entry()).await.unwrap(), Deleted::NotFound);
-    // The entry is written with it.
-    let telling = AuditEntry { organization: given.organization, ..entry() };
-    assert_eq!(given.store.delete_application(given.organization, shop.id, telling).await.unwrap(), Deleted::Deleted(vec![own]));
+    // The entry is written with it, and the operation begins with it; with one that does not take place, neither.
+    let telling = || deletion_with(AuditEntry { organization: given.organization, ..entry() });
+    let (refused, deleting) = (telling(), telling());
+    let (not_begun, begun) = (refused.operation.clone(), deleting.operation.clone());
+    assert_eq!(given.store.delete_application(stranger, shop.id, refused).await.unwrap(), Deleted::NotFound);
+    assert_eq!(given.store.delete_application(given.organization, shop.id, deleting.clone()).await.unwrap(), Deleted::Deleted(vec![own]));
+    assert_eq!(given.store.operation(given.organization, not_begun.id).await.unwrap(), None);
+    assert_eq!(given.store.operation(given.organization, begun.id).await.unwrap(), Some(begun.clone()));
+    let open = given.store.open_operations(10).await.unwrap();
+    assert!(open.iter().any(|open| open.operation == begun && open.selection == deleting.selection), "{open:?}");
     assert_eq!(given.store.audit_log(given.organization, AuditFilter::default(), ALL).await.unwrap().rows.len(), 1);
     assert_eq!(given.store.application(given.organization, &Ref::Id(shop.id)).await.unwrap(), None);
     assert!(given.store.application_row(shop.id).await.unwrap().is_none());
     assert_eq!(given.store.api_key(&own_hash).await.unwrap(), None);
     assert!(given.store.api_key(&other_hash).await.unwrap().is_some());
-    assert_eq!(given.store.delete_application(given.organization, shop.id, entry()).await.unwrap(), Deleted::NotFound);
+    assert_eq!(given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap(), Deleted::NotFound);
     let again = everhook_core::model::Application { id: ApplicationId::from_uuid(id()), ..shop.clone() };
     assert_eq!(given.store.create_application(again, entry()).await.unwrap(), Created::Created);
     assert_eq!(given.store.create_endpoint(endpoint(given.organization, shop.id), entry()).await.unwrap(), Created::NoSuchApplication);
@@ -78,7 +84,7 @@ async fn endpoints_of_a_deleted_application_are_not_listed_and_their_uids_are_fr
     let (left, next) = (with_uid(shop), with_uid(given.application));
     assert_eq!(given.store.create_endpoint(left.clone(), entry()).await.unwrap(), Created::Created);
     assert_eq!(given.store.create_endpoint(next.clone(), entry()).await.unwrap(), Created::UidTaken);
-    given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    given.store.delete_application(given.organization, shop, deletion()).await.unwrap();
     for application in [None, Some(shop)] {
         let filter = EndpointFilter { application, ..EndpointFilter::default() };
         let listed = given.store.endpoints(given.organization, filter, ALL).await.unwrap().rows;
@@ -98,7 +104,7 @@ async fn a_built_in_application_is_not_deleted() {
     let given = Given::new().await;
     for kind in [ApplicationKind::Default, ApplicationKind::Operational] {
         let built_in = given.store.built_in_application(given.organization, kind).await.unwrap().unwrap();
-        assert_eq!(given.store.delete_application(given.organization, built_in.id, entry()).await.unwrap(), Deleted::NotFound);
+        assert_eq!(given.store.delete_application(given.organization, built_in.id, deletion()).await.unwrap(), Deleted::NotFound);
     }
     assert_eq!(given.store.delete_contents(NOW, 10).await.unwrap(), ContentsDeleted::default());
 }
@@ -109,7 +115,7 @@ async fn nothing_is_recorded_for_an_application_that_was_deleted_since_it_was_ma
     let shop = given.another_application().await;
     let hook = given.endpoint_of(shop).await;
     let (late, other) = (given.event_of(shop, &[hook]).await, given.event(&[given.endpoint]).await);
-    given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    given.store.delete_application(given.organization, shop, deletion()).await.unwrap();
     let answers = given.record_all(vec![late, other]).await;
     assert!(matches!(answers[..], [Recorded::ConfigChanged, Recorded::Accepted { .. }]), "{answers:?}");
 }
@@ -128,7 +134,7 @@ async fn the_endpoints_of_a_deleted_application_are_deleted_in_steps_over_a_reop
     let limits = OrganizationLimits { endpoints: Some(6), ..read.limits };
     let changed = everhook_core::model::Organization { limits, ..read.clone() };
     assert_eq!(given.store.update_organization(read, changed, entry()).await.unwrap(), Updated::Updated);
-    given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    given.store.delete_application(given.organization, shop, deletion()).await.unwrap();
     let first = given.store.delete_contents(after(4), 2).await.unwrap();
     assert_eq!(first, ContentsDeleted { awaited: vec![(shop, hooks[1])], has_more: true });
     let given = given.reopened().await;
@@ -171,7 +177,11 @@ async fn a_deleted_organization_is_found_by_nobody_and_changed_by_nobody() {
     let mut late = given.event_of(default, &[hook.id]).await;
     late.organization = of;
 
-    assert_eq!(given.store.delete_organization(of, NOW, entry()).await.unwrap(), Deleted::Deleted(vec![revoked]));
+    // The operation is of the organization that does it: the deleted one shows nothing to anybody.
+    let deleting = deletion_with(AuditEntry { organization: given.organization, ..entry() });
+    let begun = deleting.operation.id;
+    assert_eq!(given.store.delete_organization(of, NOW, deleting).await.unwrap(), Deleted::Deleted(vec![revoked]));
+    assert!(given.store.operation(given.organization, begun).await.unwrap().is_some());
     assert_eq!(given.record_all(vec![late]).await, [Recorded::ConfigChanged]);
     assert_eq!(given.store.organization(&Ref::Id(of)).await.unwrap(), None);
     assert!(given.store.organizations(ALL).await.unwrap().rows.iter().all(|row| row.id != of));
@@ -205,7 +215,7 @@ async fn a_deleted_organization_is_forgotten_when_nothing_is_kept_of_it() {
     given.store.create_endpoint(endpoint(of, default), entry()).await.unwrap();
     // The newest endpoint may stay: its lane has the highest number.
     given.another_endpoint().await;
-    given.store.delete_organization(of, NOW, entry()).await.unwrap();
+    given.store.delete_organization(of, NOW, deletion()).await.unwrap();
     let horizon = after(60);
     let forget = async |what| given.purge(what, horizon).await;
     assert_eq!(forget(RetentionClass::DeletedOrganizations).await, 0, "its applications are left");
@@ -230,7 +240,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     assert!(
         given
             .store
-            .put_manifest(default, manifest, super::manifests::in_lanes(vec![lane_id]), None, super::manifests::BOUNDS, putting)
+            .put_manifest(default, manifest, super::manifests::job_lanes([lane_id]), None, super::manifests::BOUNDS, putting)
             .await
             .unwrap()
             .took_place()
@@ -243,7 +253,7 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     let horizon = after(24 * 3_600);
     given.purge(RetentionClass::DeletedEndpoints, horizon).await;
     assert_eq!(given.store.attempt_statistics(of.into(), NOW, after(60)).await.unwrap().total(), 1, "nothing of it is deleted yet");
-    given.store.delete_organization(of, NOW, entry()).await.unwrap();
+    given.store.delete_organization(of, NOW, deletion()).await.unwrap();
     delete_contents(&given, 10).await;
     given.purge(RetentionClass::DeletedEndpoints, horizon).await;
     given.purge(RetentionClass::AuditLog, horizon).await;

@@ -65,7 +65,8 @@ impl Given {
             started_at: None,
             finished_at: None,
         };
-        let selection = ErasureSelection { application: Some(self.application), label: None, from: None, to: after(100) };
+        let selection =
+            ErasureSelection { deleted_organization: None, application: Some(self.application), label: None, from: None, to: after(100) };
         assert_eq!(self.store.begin(new, Selection::Erasure(selection), 10, entry()).await.unwrap(), Begun::Begun);
         let until = id();
         for (after, phase) in [(Uuid::nil(), Phase::Selecting(until)), (until, Phase::Selected)] {

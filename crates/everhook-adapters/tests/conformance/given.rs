@@ -10,15 +10,16 @@ use std::{
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OrganizationId, RevisionNumber, ScheduleVersion},
+    ids::{ApplicationId, AuditEntryId, DeliveryId, EndpointId, EventId, OperationId, OrganizationId, RevisionNumber, ScheduleVersion},
     model::{
         Actor, Application, ApplicationKind, Attempt, AttemptStatus, AuditAction, AuditEntry, AuditNote, ContentType, DisabledReason,
-        Endpoint, EndpointState, Event, EventType, EventTypePattern, FailureCategory, Organization, PayloadStyle, PhaseTimes, Placement,
-        Priority, SealedSecret, SealedSecrets, SignatureStyle, Stage, Target,
+        Endpoint, EndpointState, ErasureSelection, Event, EventType, EventTypePattern, FailureCategory, Operation, OperationKind,
+        OperationStatus, Organization, PayloadStyle, PhaseTimes, Placement, Priority, SealedSecret, SealedSecrets, Selection,
+        SignatureStyle, Stage, Target,
     },
     ports::{
-        Created, Disabling, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay, ReplayAnswer, ReplayBy, ReplayItem,
-        Replayed, Settlement,
+        Created, Deletion, Disabling, KeyOrigin, NewDelivery, NewEvent, NewOrganization, Recorded, Replay, ReplayAnswer, ReplayBy,
+        ReplayItem, Replayed, Settlement,
     },
     time::Timestamp,
 };
@@ -57,6 +58,41 @@ pub fn entry() -> AuditEntry {
         resource: id(),
         note: AuditNote::default(),
     }
+}
+
+/// What is written with a deletion, where it does not matter.
+pub fn deletion() -> Deletion {
+    deletion_with(entry())
+}
+
+/// The same with this entry: the operation is of the organization in whose log it is.
+pub fn deletion_with(entry: AuditEntry) -> Deletion {
+    let operation = Operation {
+        id: OperationId::from_uuid(id()),
+        organization: entry.organization,
+        application: None,
+        endpoint: None,
+        kind: OperationKind::DeleteData,
+        status: OperationStatus::Pending,
+        total: 0,
+        done: 0,
+        failed: 0,
+        skipped: 0,
+        rate: None,
+        priority: Priority::Low,
+        start_at: None,
+        created_at: NOW,
+        started_at: None,
+        finished_at: None,
+    };
+    let nothing = ErasureSelection {
+        deleted_organization: None,
+        application: Some(ApplicationId::from_uuid(id())),
+        label: None,
+        from: None,
+        to: NOW,
+    };
+    Deletion { entry, operation, selection: Selection::Erasure(nothing) }
 }
 
 /// What disables an endpoint.

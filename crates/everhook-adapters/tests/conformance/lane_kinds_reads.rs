@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use everhook_core::{
     ids::{DeliveryId, SourceId},
-    model::{AfterExpiry, Attempt, AttemptStatus, CancelCause, Cursor, Expiry, PageRequest, Parking, Priority, Stage, WaitsFor},
+    model::{
+        AfterExpiry, Attempt, AttemptStatus, CancelCause, Cursor, Expiry, OrderingKey, OrderingMode, PageRequest, Parking, Placement,
+        Priority, Stage, WaitsFor,
+    },
     ports::{CancelWaiting, EventFilter, KeyOrigin, OrphanedLane, QueueMeasurements, ReceivedFilter, Release, Scan, TimeRange, Unparked},
 };
 use uuid::Uuid;
@@ -60,7 +63,11 @@ async fn a_parked_delivery_is_released_in_steps_or_by_time() {
 async fn only_the_lane_of_a_processor_is_orphaned_when_its_source_is_gone() {
     for kind in KINDS {
         let given = Given::of_kind(kind).await;
-        given.published_parked(None).await;
+        // Deliveries of processors are in order, each behind those about the same user.
+        let mut new = given.event(&[given.endpoint]).await;
+        (new.event.ordering_key, new.parked) = (OrderingKey::parse("user"), Some(name()));
+        new.deliveries[0].placement = Placement { mode: OrderingMode::PerKey, behind_barrier: false };
+        given.record(new).await;
         let (organization, application, lane_id) = (given.organization, given.application, given.endpoint.into());
         let expected = Vec::from_iter((kind == "processor").then_some(OrphanedLane { organization, application, lane_id }));
         assert_eq!(given.store.orphaned_lanes(10).await.unwrap(), expected, "{kind}");
@@ -77,9 +84,14 @@ async fn what_waits_is_scanned_and_measured() {
         let (_, due) = given.published().await;
         let (event, later) = given.published().await;
         given.store.settle(Arc::new(vec![settlement(later, given.endpoint, failure(1), waiting(after(60)))])).await.unwrap();
-        let scan = Scan { after: Uuid::nil(), limit: 10 };
-        let found = given.store.scan_waiting(given.endpoint.into(), NOW, scan).await.unwrap().rows;
-        assert_eq!(found.iter().map(|row| (row.event, row.delivery)).collect::<Vec<_>>(), [(event, later)], "{kind}: {due} is due");
+        // One queue after the other, from the highest priority. What is due already is left out.
+        let (mut found, mut place) = (Vec::new(), Some(Uuid::nil()));
+        while let Some(after) = place {
+            let scanned = given.store.scan_waiting(given.endpoint.into(), NOW, Scan { after, limit: 10 }).await.unwrap();
+            found.extend(scanned.rows.iter().map(|row| (row.event, row.delivery)));
+            place = scanned.goes_on_after;
+        }
+        assert_eq!(found, [(event, later)], "{kind}: {due} is due");
         let measured = given.store.queue_measurements(after(1), 100).await.unwrap();
         let normal = |count| Priority::ALL.map(|priority| if priority == Priority::Normal { count } else { 0 });
         assert_eq!(measured, QueueMeasurements { waiting: normal(2), due: normal(1), oldest_due_at: Some(NOW) }, "{kind}");

@@ -2,14 +2,14 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
-    model::{Application, AuditEntry, FailingRule, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{Application, AuditEntry, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
     policy::presets,
-    ports::{AuditFilter, Deleted, ManifestBounds, ManifestLanes, ManifestPut, SecretsChange},
+    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
 };
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, application, entry, id},
+    given::{Given, NOW, after, application, deletion, entry, id},
 };
 
 /// More than any of these tests has.
@@ -21,9 +21,9 @@ pub fn manifest(organization: OrganizationId, application: ApplicationId, versio
     KeptManifest { application, organization, version, document, owner_email: None, updated_at: after(version.unsigned_abs()) }
 }
 
-/// These lanes, with the usual schedule for jobs.
-pub fn in_lanes(ids: Vec<LaneId>) -> ManifestLanes {
-    ManifestLanes { ids, jobs: presets::job() }
+/// Lanes whose jobs are retried as the preset says.
+pub fn job_lanes(lanes: impl IntoIterator<Item = LaneId>) -> Vec<JobLane> {
+    lanes.into_iter().map(|lane_id| JobLane { lane_id, schedule: presets::job() }).collect()
 }
 
 /// Secrets with something in every field.
@@ -44,7 +44,7 @@ impl Given {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         // One that is not there is as good as one that was changed.
         let Some(read) = self.find_application(manifest.application).await else { return ManifestPut::Outdated };
-        self.store.put_manifest(read, manifest.clone(), in_lanes(lanes), None, bounds, entry).await.unwrap()
+        self.store.put_manifest(read, manifest.clone(), job_lanes(lanes), None, bounds, entry).await.unwrap()
     }
 
     /// An application as it is now.
@@ -156,7 +156,7 @@ async fn nothing_is_kept_for_an_application_that_is_not_there_and_deleting_one_d
     assert!(given.put(&manifest(given.organization, shop.id, 1), vec![]).await);
     let change = SecretsChange { application: shop.id, ..given.secrets_change(None, secrets()) };
     assert!(given.store.put_application_secrets(change, entry()).await.unwrap());
-    let deleted = given.store.delete_application(given.organization, shop.id, entry()).await.unwrap();
+    let deleted = given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
     assert!(matches!(deleted, Deleted::Deleted(_)));
     assert_eq!(given.store.manifest(shop.id).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(shop.id).await.unwrap(), None);
@@ -167,7 +167,7 @@ async fn deleting_an_organization_deletes_its_manifests_and_no_other() {
     let given = Given::new().await;
     assert!(given.put(&manifest(given.organization, given.application, 1), vec![]).await);
     assert!(given.store.put_application_secrets(given.secrets_change(None, secrets()), entry()).await.unwrap());
-    given.store.delete_organization(given.organization, NOW, entry()).await.unwrap();
+    given.store.delete_organization(given.organization, NOW, deletion()).await.unwrap();
     assert_eq!(given.store.manifest(given.application).await.unwrap(), None);
     assert_eq!(given.store.application_secrets(given.application).await.unwrap(), None);
 }

@@ -46,6 +46,7 @@ mod replaying;
 mod resealing;
 pub mod retention;
 mod revisions;
+mod rollups;
 mod scanning;
 mod sealed_headers;
 mod settling;

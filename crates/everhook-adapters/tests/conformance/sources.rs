@@ -13,7 +13,7 @@ use everhook_core::{
 
 use super::{
     directory::ALL,
-    given::{Given, NOW, after, entry, id, organization},
+    given::{Given, NOW, after, deletion, entry, id, organization},
 };
 
 /// A source that says as little as it may.
@@ -241,11 +241,11 @@ async fn sources_are_deleted_in_the_write_that_deletes_their_application_or_orga
         let news = SourceActivity { accepted_at: Some(NOW), ..SourceActivity::default() };
         given.store.note_source_activity(vec![(source.id, news)]).await.unwrap();
     }
-    given.store.delete_application(given.organization, shop, entry()).await.unwrap();
+    given.store.delete_application(given.organization, shop, deletion()).await.unwrap();
     assert_eq!(given.store.source_by_id(other.id).await.unwrap(), None);
     assert_eq!(given.activity_of(other.id).await, None);
     assert_eq!(given.source_of(&own).await.as_ref(), Some(&own));
-    given.store.delete_organization(given.organization, after(1), entry()).await.unwrap();
+    given.store.delete_organization(given.organization, after(1), deletion()).await.unwrap();
     assert_eq!(given.store.source_by_id(own.id).await.unwrap(), None);
     assert_eq!(given.activity_of(own.id).await, None);
 }

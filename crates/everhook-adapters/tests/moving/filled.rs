@@ -253,7 +253,13 @@ impl Filled {
         let by = ReplayBy::Operation { id: replaying, failed: Vec::new() };
         let replay = Replay { organization: self.given.organization, by, items: vec![item], at: after(60) };
         self.given.store.replay(replay).await.unwrap();
-        let about = ErasureSelection { application: Some(self.given.application), label: None, from: None, to: after(100) };
+        let about = ErasureSelection {
+            deleted_organization: None,
+            application: Some(self.given.application),
+            label: None,
+            from: None,
+            to: after(100),
+        };
         let erasing = self.begin(OperationKind::Erase, Selection::Erasure(about)).await;
         let events = vec![first.0, second.0];
         let step = ErasureStep { operation: erasing, after: Uuid::nil(), events, phase: Phase::Selecting(id()) };

@@ -16,7 +16,7 @@ use tokio_postgres::NoTls;
 
 use crate::postgres::{
     conformance::sources::source,
-    given::{Given, NOW, after, application, endpoint, entry, id, organization},
+    given::{Given, NOW, after, application, deletion, endpoint, entry, id, organization},
 };
 
 /// How many changes each node makes at once.
@@ -178,7 +178,7 @@ async fn an_application_that_one_node_deletes_has_no_endpoint_left_and_the_other
     let seen = node.newest().await.unwrap();
     let answers = on_two_nodes(&given, move |node, n| async move {
         if n == CHANGES {
-            return Err(node.delete_application(of, shop, entry()).await.unwrap());
+            return Err(node.delete_application(of, shop, deletion()).await.unwrap());
         }
         Ok(node.create_endpoint(endpoint(of, shop), entry()).await.unwrap())
     })
@@ -211,7 +211,7 @@ async fn a_source_that_one_node_makes_changes_or_deletes_is_heard_of_by_the_othe
     given.store.delete_source(of, made.id, entry()).await.unwrap();
     assert!(heard(seen, made.id).await, "deleted");
     let seen = node.newest().await.unwrap();
-    given.store.delete_application(of, shop, entry()).await.unwrap();
+    given.store.delete_application(of, shop, deletion()).await.unwrap();
     assert!(heard(seen, other.id).await, "deleted with its application");
 }
 

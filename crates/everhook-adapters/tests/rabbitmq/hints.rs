@@ -270,9 +270,11 @@ async fn hints_go_the_other_way_while_the_broker_is_away_and_through_it_again_wh
     until("carried", || from.other_way.carried().contains(&queue(65, Priority::Normal))).await;
     from.other_way.heard.notify_one();
     assert_eq!(next(&from).await, [queue(1, Priority::Normal)]);
+    until("tried in vain", || from.hints.failed_reconnects() >= 3).await;
     // and when it is back, the broker carries hints again, in both directions.
     wire.unblock();
     until("back", || !from.hints.is_away()).await;
+    assert_eq!((from.hints.failed_reconnects(), from.other_way.failed_reconnects()), (0, 0));
     hint_until_heard(&from, &to, queue(129, Priority::Normal)).await;
     from.hints.holds(shards(&[2]));
     hint_until_heard(&to, &from, queue(2, Priority::Low)).await;

@@ -1,6 +1,9 @@
 //! Where the servers are that a test asks, by the variables that `scripts/services env` prints. For every test crate whose server may not be there.
 
-use std::io::Write as _;
+#[path = "../../../everhook-testbed/src/skipped.rs"]
+mod skipping;
+
+pub use skipping::skipped;
 
 /// The address in this variable; `None`, said loudly, if it is not set.
 pub fn address(variable: &str) -> Option<String> {
@@ -9,10 +12,4 @@ pub fn address(variable: &str) -> Option<String> {
         skipped(&format!("{variable} is not set; see scripts/services"));
     }
     address
-}
-
-/// Says that this test is skipped, past the test harness, which would swallow what a passing test prints.
-pub fn skipped(why: &str) {
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }

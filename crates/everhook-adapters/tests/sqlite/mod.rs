@@ -9,6 +9,7 @@ mod erasing;
 mod interruptions;
 mod opening;
 mod plans;
+mod rollups;
 mod sealing;
 mod space;
 

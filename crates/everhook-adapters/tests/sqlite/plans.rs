@@ -19,6 +19,10 @@ const SORTS: &str = "USE TEMP B-TREE FOR ORDER BY";
 const WALKS_OPEN_OPERATIONS: &str = "SCAN o USING INDEX operations_with_work";
 /// An index that holds few rows, however many endpoints there are.
 const WALKS_BARRIERS: &str = "SCAN lanes USING INDEX lanes_with_barrier";
+/// Minutes, hours and days.
+const WALKS_SPANS: [&str; 3] = ["SCAN 3 CONSTANT ROWS", "SCAN 3-ROW VALUES CLAUSE", "SCAN s"];
+/// The five stretches that a time is cut into.
+const WALKS_STRETCHES: [&str; 3] = ["SCAN 5 CONSTANT ROWS", "SCAN 5-ROW VALUES CLAUSE", "SCAN s"];
 /// An index that holds the endpoints that work again for the moment until that is reported.
 const WALKS_RECOVERED: &str = "SCAN a USING INDEX recovered_endpoints";
 
@@ -319,6 +323,11 @@ impl Middle {
             statement!("attempts_of_delivery", self.dead.clone()),
             statement!("dead_letter", organization(), self.dead.clone()),
             statement!("endpoints_with_deliveries", organization(), NONE),
+            statement!("rollups_of_endpoint", self.endpoint.clone(), 1, 60, 1_440, 11_520, 11_580, 11_600).excused(&WALKS_STRETCHES),
+            statement!("rollup_of_minute", 1, 1, 1),
+            statement!("unfolded_rollups", 1, 100),
+            statement!("mark_folded_rollups", 1, 100),
+            statement!("breakdowns_of_organization", organization(), "event_type".to_owned(), 50),
         ]
     }
 
@@ -338,7 +347,7 @@ impl Middle {
             statement!("endpoints_until", first(), PAGE_ROWS),
             statement!("organizations_until", first(), PAGE_ROWS),
             statement!("operations_until", self.operation.clone(), PAGE_ROWS, last()),
-            statement!("forget_rollups", first(), last(), i64::MAX, PAGE_ROWS),
+            statement!("forget_rollups", first(), last(), i64::MAX, PAGE_ROWS).excused(&WALKS_SPANS),
             statement!("forget_source_rollups", i64::MAX, PAGE_ROWS),
             statement!("forget_open_periods", first(), last(), i64::MAX, PAGE_ROWS),
             statement!("forget_revisions", first(), last(), i64::MAX, PAGE_ROWS),

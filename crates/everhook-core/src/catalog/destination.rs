@@ -80,7 +80,7 @@ impl CapabilityDestination {
 
 /// What telling the callers of an application's jobs takes.
 pub struct CallbackDestination {
-    /// The schedule by which it is tried again: that of jobs.
+    /// The schedule by which it is tried again.
     pub retry_schedule: ScheduleVersion,
     /// What its lane goes by.
     pub lane: Arc<LanePolicy>,
@@ -178,6 +178,11 @@ impl Destination {
             Self::Capability(to) => &to.lane,
             Self::Callback(to) => &to.lane,
         }
+    }
+
+    /// Whether its events are those that somebody published or a provider sent: not Everhook's own, nor jobs and their ends.
+    pub fn gets_published_events(&self) -> bool {
+        matches!(self, Self::Endpoint(_) | Self::Processor(_)) && !self.lane().operational
     }
 
     /// Its lane.

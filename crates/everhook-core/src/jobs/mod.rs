@@ -1,5 +1,5 @@
 //! Work that runs beside the deliveries: alert rules, bulk operations, retention, the health of endpoints, health checks of apps, calls that people decide
-//! about, what is left of what was deleted, and the rotation of the sealing key.
+//! about, what is left of what was deleted, and the rotation of the sealing key. `server_alerts` runs beside the engine, which starts anew with the store.
 
 pub(crate) mod alert_rules;
 pub(crate) mod approvals;
@@ -11,3 +11,4 @@ pub(crate) mod health_checks;
 pub(crate) mod operations;
 pub(crate) mod resealing;
 pub(crate) mod retention;
+pub mod server_alerts;

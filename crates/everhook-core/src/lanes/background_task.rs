@@ -246,7 +246,7 @@ pub(super) async fn keep_breakers(line: &Line, mut changes: Vec<BreakerChange>) 
     line.ports.breakers.keep(changes).await
 }
 
-/// Adds tallies to what is kept, and says how many of the first it could.
+/// Adds tallies to what is kept, with what was counted beside them, and says how many of the first it could.
 pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
     let mut added = 0;
     for some in tallies.chunks(TALLIES_PER_WRITE) {
@@ -258,6 +258,9 @@ pub(super) async fn add_tallies(line: &Line, tallies: &[Tally]) -> usize {
         if some.iter().any(|tally| tally.statistics.last_success_at.is_some()) {
             line.recoveries_bell.notify_one();
         }
+    }
+    if let Err(error) = line.breakdowns.write(&*line.ports.statistics).await {
+        line.log_delay("writing statistics", &error);
     }
     added
 }

@@ -51,10 +51,11 @@ async fn make(line: &Line, flight: &InFlight) -> Result<Landing, StoreError> {
         Attempted::Withheld => Ok(Landing::Withheld),
         Attempted::Erased => Ok(Landing::Erased),
         Attempted::OutOfResources => Ok(Landing::OutOfResources),
-        Attempted::Sent { with, report, executed_at, revision, received, labels, span } => {
+        Attempted::Sent { with, report, executed_at, revision, received, labels, event_type, span } => {
             let outcome = settle(line, &EndedAttempt { flight, with: &with, executed_at, revision }, report);
             let settlement = &outcome.settlement;
             line.metrics.attempted(&labels, &settlement.attempt);
+            with.break_down(line, &settlement.attempt, event_type, received.as_ref().map(|received| received.source));
             if let Some(received) = received {
                 received.count(line, flight, &settlement.stage);
             }
@@ -81,5 +82,7 @@ async fn record_panic(line: &Line, flight: &InFlight) -> Result<Landing, StoreEr
     let Some(with) = equip(line, flight).await? else { return Ok(Landing::Withheld) };
     // Whether a request went out before the panic, and which, is not known.
     let ended = EndedAttempt { flight, with: &with, executed_at: flight.picked_at, revision: None };
-    Ok(Landing::Settle(settle(line, &ended, panic_report())))
+    let outcome = settle(line, &ended, panic_report());
+    with.break_down(line, &outcome.settlement.attempt, None, None);
+    Ok(Landing::Settle(outcome))
 }

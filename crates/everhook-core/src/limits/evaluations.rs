@@ -1,8 +1,8 @@
 //! Where schemas and filters are evaluated: at once if that is quick, else on threads of their own.
 //!
-//! Used by publishing, by forwarding from the spool, and where schemas are defined. What tenants define may take milliseconds for each event. The
-//! threads that serve everybody must not be busy with it, so that it waits for one of a few other threads. An organization has one of them at
-//! most for what it publishes, and one for what waits in the spool; who waits too long is told so.
+//! Used by publishing, by forwarding from the spool, by searches, and where schemas are defined. What tenants define may take milliseconds for each
+//! event. The threads that serve everybody must not be busy with it, so that it waits for one of a few other threads. An organization has one of them at
+//! most for what it publishes, one for what waits in the spool, and one for what it searches; who waits too long is told so.
 
 use std::{
     panic::resume_unwind,
@@ -57,6 +57,8 @@ enum Origin {
     Request,
     /// Forwarding of events that were accepted before.
     Spool,
+    /// Searches for events: publishing does not wait for them.
+    Search,
 }
 
 /// Nothing was evaluated: others of the organization, or of many organizations, are before it for too long.
@@ -85,6 +87,19 @@ impl Evaluations {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         self.run_for(Origin::Request, organization, timeout, work).await
+    }
+
+    /// The same for what searches compare, which has turns of its own: an organization's publishers do not wait for its searches.
+    ///
+    /// # Errors
+    /// [`Busy`] if it could not begin and end within the timeout.
+    pub async fn run_search<T: Send + 'static>(
+        &self,
+        organization: OrganizationId,
+        timeout: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        self.run_for(Origin::Search, organization, timeout, work).await
     }
 
     async fn run_for<T: Send + 'static>(

@@ -71,7 +71,7 @@ pub async fn timeout_of(line: &Line, subject: &Subject) -> Result<Option<Duratio
     let Some(application) = subject.application else { return Ok(None) };
     let Some(view) = line.catalog.application(application).await? else { return Ok(None) };
     let Some(Destination::Endpoint(to)) = view.destination(LaneId::from_uuid(subject.target)) else { return Ok(None) };
-    let schedule = line.catalog.schedule(view.retry_schedule_of(&to.endpoint)).await?;
+    let schedule = line.catalog.schedule(to.endpoint.organization, view.retry_schedule_of(&to.endpoint)).await?;
     Ok(Some(attempt_timeout(to.endpoint.timeout, schedule.timeout, 1.0, 1)))
 }
 

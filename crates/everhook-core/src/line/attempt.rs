@@ -19,9 +19,10 @@ use crate::{
         service,
         spans::Attempting,
     },
-    metrics::{AttemptLabels, Counter},
+    metrics::{AttemptLabels, Counter, SourceCounts, SourceEvents},
     model::{
-        AfterExpiry, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report, RetrySchedule, Sent, Stage,
+        AfterExpiry, Attempt, Breakdown, ChannelTarget, Endpoint, Event, EventType, FailureCategory, InFlight, PhaseTimes, Report,
+        RetrySchedule, Sent, Stage,
     },
     policy::timeout,
     ports::StoreError,
@@ -48,6 +49,8 @@ pub enum Attempted {
         received: Option<ReceivedAt>,
         /// What it is counted under.
         labels: AttemptLabels,
+        /// The type of its event, if that counts in the statistics by event type.
+        event_type: Option<EventType>,
         /// Its span, if somebody records its trace.
         span: Option<Box<Attempting>>,
     },
@@ -83,6 +86,18 @@ impl ReceivedAt {
         let latency = flight.due.replay_of.is_none().then(|| now.since(self.at));
         let Some(outcome) = ReceivedOutcome::of(stage, latency) else { return };
         line.sources.tallies.attempted(self.source, self.event_type.as_str(), outcome, now);
+        let counts = line.metrics.sources.get(&self.source, SourceCounts::default);
+        match outcome {
+            ReceivedOutcome::Completed(latency) => {
+                counts.count(SourceEvents::Completed, 1);
+                latency.iter().for_each(|latency| counts.latency.add(latency.as_secs_f64()));
+            }
+            ReceivedOutcome::Failed => counts.count(SourceEvents::Failed, 1),
+            ReceivedOutcome::Dead => {
+                counts.count(SourceEvents::Failed, 1);
+                counts.count(SourceEvents::Dead, 1);
+            }
+        }
     }
 }
 
@@ -93,6 +108,15 @@ pub struct AttemptContext {
     pub destination: Destination,
     /// The schedule version of the delivery's making.
     pub schedule: Arc<RetrySchedule>,
+}
+
+impl AttemptContext {
+    /// Counts an attempt in the statistics of its organization by retry schedule, event type and source.
+    pub fn break_down(&self, line: &Line, attempt: &Attempt, event_type: Option<EventType>, source: Option<SourceId>) {
+        let schedule = Breakdown::RetrySchedule(self.schedule.name.clone());
+        let others = event_type.map(Breakdown::EventType).into_iter().chain(source.map(Breakdown::Source));
+        line.breakdowns.count(self.destination.lane().organization, [schedule].into_iter().chain(others), attempt, line.ports.clock.now());
+    }
 }
 
 /// Sends one delivery.
@@ -129,6 +153,7 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         return Ok(Attempted::Erased);
     }
     let (received, labels) = (ReceivedAt::of(&event), labels(line, flight, &with, Some(&event.event_type)));
+    let event_type = with.destination.gets_published_events().then(|| event.event_type.clone());
     let span = Attempting::of(line, &event).map(Box::new);
     let report = match &with.destination {
         Destination::Endpoint(to) => {
@@ -151,19 +176,20 @@ pub async fn attempt(line: &Line, flight: &InFlight) -> Result<Attempted, StoreE
         Destination::Channel(to) => Box::pin(notify(line, flight, to, &event, &with.schedule)).await?,
         Destination::Processor(to) => Box::pin(processing::process(line, to, &event, &with.schedule)).await?,
         Destination::Capability(to) => Box::pin(job::ask(line, flight, to, &event, &with.schedule)).await?,
-        Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event)).await?,
+        Destination::Callback(to) => Box::pin(callback::report(line, flight, to, &event, &with.schedule)).await?,
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);
         return Ok(Attempted::OutOfResources);
     }
-    Ok(Attempted::Sent { with, report, executed_at, revision, received, labels, span })
+    Ok(Attempted::Sent { with, report, executed_at, revision, received, labels, event_type, span })
 }
 
 /// An attempt that ends without a request.
 fn unsent(line: &Line, flight: &InFlight, with: AttemptContext, report: Report) -> Attempted {
     let labels = labels(line, flight, &with, None);
-    Attempted::Sent { with, report, executed_at: line.ports.clock.now(), revision: None, received: None, labels, span: None }
+    let executed_at = line.ports.clock.now();
+    Attempted::Sent { with, report, executed_at, revision: None, received: None, labels, event_type: None, span: None }
 }
 
 /// What an attempt is counted under.
@@ -200,13 +226,13 @@ async fn notify(
 
 /// The destination as it is now, and the schedule version of the delivery; `None` if the destination is gone.
 pub async fn equip(line: &Line, flight: &InFlight) -> Result<Option<AttemptContext>, StoreError> {
-    let view = line.catalog.application(flight.application).await?;
-    let Some(destination) = view.and_then(|view| view.destination(flight.lane_id)) else { return Ok(None) };
+    let Some(view) = line.catalog.application(flight.application).await? else { return Ok(None) };
+    let Some(destination) = view.destination(flight.lane_id) else { return Ok(None) };
     let destination = match destination {
         Destination::Capability(to) => Destination::Capability(Arc::new(Box::pin(name_capability(line, &to)).await?)),
         other => other,
     };
-    let schedule = line.catalog.schedule(flight.due.retry_schedule).await?;
+    let schedule = line.catalog.schedule(view.application.organization, flight.due.retry_schedule).await?;
     Ok(Some(AttemptContext { destination, schedule }))
 }
 

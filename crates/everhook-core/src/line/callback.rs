@@ -18,8 +18,8 @@ use crate::{
         request::{USER_AGENT, trace_and_flags},
     },
     model::{
-        AfterExpiry, Cursor, Event, Expiry, FailureCategory, InFlight, PageRequest, Parking, PhaseTimes, Report, Sent, SignatureStyle,
-        Target, WaitsFor, callback_lane,
+        AfterExpiry, Cursor, Event, Expiry, FailureCategory, InFlight, PageRequest, Parking, PhaseTimes, Report, RetrySchedule, Sent,
+        SignatureStyle, Target, WaitsFor, callback_lane,
     },
     policy::calls::{
         approval::{APPROVAL_EVENT_TYPE, ApprovalMessage},
@@ -31,11 +31,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long a caller's server may take.
+/// How long a caller's server may take where the retry schedule does not say.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a delivery waits before it looks again at a job whose end was not reported to it; doubled with each look,
-const LOOK_DELAY: Duration = Duration::from_secs(5 * 60);
+const LOOK_DELAY: Duration = Duration::from_secs(30);
 /// up to this.
 const LOOK_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -80,14 +80,21 @@ async fn release(line: &Line, organization: OrganizationId, job: EventId) -> Res
 ///
 /// # Errors
 /// [`StoreError`] if the store failed: that is no attempt.
-pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestination, event: &Event) -> Result<Report, StoreError> {
+pub(crate) async fn report(
+    line: &Line,
+    flight: &InFlight,
+    to: &CallbackDestination,
+    event: &Event,
+    schedule: &RetrySchedule,
+) -> Result<Report, StoreError> {
+    let timeout = schedule.timeout.unwrap_or(CALLBACK_TIMEOUT);
     let organization = to.lane.organization;
     if event.event_type.as_str() == APPROVAL_EVENT_TYPE {
         let Some(ApprovalMessage { callback_url, body }) = ApprovalMessage::read(&event.data) else {
             return Ok(refused("the event is not about a decision"));
         };
         let Some(target) = target_of(&callback_url) else { return Ok(refused("the call has no `callback_url`")) };
-        return send(line, flight, to, event, target, body).await;
+        return send(line, flight, to, event, Message { target, body, timeout }).await;
     }
     let Some(document) = JobDocument::read(&event.data) else { return Ok(refused("the event is not a job")) };
     let Some(target) = document.callback_url.as_deref().and_then(target_of) else { return Ok(refused("the job has no `callback_url`")) };
@@ -97,11 +104,18 @@ pub(crate) async fn report(line: &Line, flight: &InFlight, to: &CallbackDestinat
     if !job.status.has_ended() {
         return Ok(without_request(parked(flight, event.id, line.ports.clock.now())));
     }
-    send(line, flight, to, event, target, body_of(&job, &document)).await
+    send(line, flight, to, event, Message { target, body: body_of(&job, &document), timeout }).await
 }
 
 fn target_of(url: &str) -> Option<Target> {
     Some(Target { written: url.to_owned(), url: Url::parse(url).ok()? })
+}
+
+/// What a caller is told, where, and how long its server may take.
+struct Message {
+    target: Target,
+    body: Bytes,
+    timeout: Duration,
 }
 
 async fn send(
@@ -109,8 +123,7 @@ async fn send(
     flight: &InFlight,
     to: &CallbackDestination,
     event: &Event,
-    target: Target,
-    body: Bytes,
+    Message { target, body, timeout }: Message,
 ) -> Result<Report, StoreError> {
     let (organization, application) = (to.lane.organization, to.lane.application);
     let now = line.ports.clock.now();
@@ -118,8 +131,7 @@ async fn send(
         return Ok(refused("the application no longer has a manifest, and with it no signing secret"));
     };
     let headers = headers(flight, event, &keys, &body, now);
-    let request =
-        OutgoingRequest { organization, method: OutgoingMethod::Post, target: Arc::new(target), headers, body, timeout: CALLBACK_TIMEOUT };
+    let request = OutgoingRequest { organization, method: OutgoingMethod::Post, target: Arc::new(target), headers, body, timeout };
     Ok(line.ports.transport.send(request).await)
 }
 

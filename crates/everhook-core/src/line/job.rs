@@ -20,7 +20,7 @@ use crate::{
     },
     policy::calls::{
         answer::{self, AppAnswer, AppFailure, FailureKind},
-        job::{JobDocument, QUEUED_TIMEOUT, TAKE_OVER_TIMEOUT, with_callback, words_of_error},
+        job::{JobDocument, QUEUED_TIMEOUT, TAKE_OVER_TIMEOUT, callback_url, with_callback, words_of_error},
     },
     ports::{JobAnswered, StoreError},
 };
@@ -71,7 +71,7 @@ pub(crate) async fn ask(
     }
     let timeout = if capability.spec.is_async { schedule.timeout.unwrap_or(TAKE_OVER_TIMEOUT) } else { QUEUED_TIMEOUT };
     let body = if capability.spec.is_async {
-        let url = format!("{}/api/v1/callbacks/{}/{}?token={token}", job.server_url, job.capability, flight.due.event);
+        let url = callback_url(&job.server_url, &job.capability, flight.due.event, &token);
         with_callback(&job.payload, &url)
     } else {
         job.payload.clone()

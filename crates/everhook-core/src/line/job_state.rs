@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, OrganizationId},
     line::Line,
-    model::{Cursor, Delivery, JobOutcome, JobRecord, JobStatus, LaneKind, PageRequest, SealedSecret, Stage, callback_lane},
+    model::{Cursor, Delivery, JobOutcome, JobProgress, JobRecord, JobStatus, LaneKind, PageRequest, SealedSecret, Stage, callback_lane},
     ports::{DeliveryFilter, StoreError},
     time::Timestamp,
 };
@@ -14,7 +14,7 @@ use crate::{
 pub(super) const DELIVERIES_LOOKED_AT: u32 = 50;
 
 /// A job, as people see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its id.
     pub id: EventId,
@@ -32,6 +32,8 @@ pub struct Job {
     pub result: Option<Bytes>,
     /// The error that the app reported, a JSON text.
     pub error: Option<Bytes>,
+    /// How far the app said that it is, since it was last asked.
+    pub progress: Option<JobProgress>,
     /// What the last attempt said, in words.
     pub last_error: Option<String>,
     /// The delivery that asks the app.
@@ -89,6 +91,7 @@ pub async fn of_event(
         attempts: newest.attempts,
         result,
         error,
+        progress: record.and_then(|record| record.progress),
         last_error: newest.last_error.clone(),
         delivery: newest.id,
         next_attempt_at: match newest.stage {

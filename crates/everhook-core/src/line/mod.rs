@@ -39,6 +39,7 @@ use url::Url;
 
 use self::erasures::Erasures;
 use crate::{
+    breakdowns::Breakdowns,
     calls::Calls,
     catalog::Catalog,
     counted::Counted,
@@ -51,8 +52,8 @@ use crate::{
         rates::Rates,
         retry_limit::RetryLimit,
     },
-    metrics::Metrics,
-    model::{Profile, RetentionPeriods, Target},
+    metrics::{Counter, Metrics},
+    model::{EventType, Profile, RetentionPeriods, Target},
     nodes::held_lease::HeldLease,
     policy::{
         calls::manifest::ManifestDefaults,
@@ -79,6 +80,8 @@ pub struct Line {
     pub processors: Processors,
     /// Calls to apps.
     pub calls: Arc<Calls>,
+    /// Attempts by event type, retry schedule and source, until they are added up.
+    pub breakdowns: Breakdowns,
     /// What happened on this node, in numbers.
     pub metrics: Arc<Metrics>,
     /// Who owns the lanes.
@@ -144,7 +147,7 @@ pub struct Line {
     /// When parked deliveries are looked for again.
     pub parking_looks: parking::ParkingLooks,
     /// How much sources have before them that their processors cannot take.
-    pub source_backlogs: Counted<SourceId>,
+    pub source_backlogs: Arc<Counted<SourceId>>,
     /// How many health connections organizations have.
     pub connection_counts: Counted<OrganizationId>,
 }
@@ -251,6 +254,7 @@ impl Line {
             spool_bell,
             calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults, calls_in_flight_max, metrics.clone())),
             metrics,
+            breakdowns: Breakdowns::default(),
             evaluations,
             ports,
             wake_up: owner.clone(),
@@ -271,7 +275,7 @@ impl Line {
             alert_interval,
             notifications,
             parking_looks: parking::ParkingLooks::default(),
-            source_backlogs: Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX),
+            source_backlogs: Arc::new(Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX)),
             connection_counts: Counted::up_to(CONNECTIONS_OF_ORGANIZATION_MAX),
             node,
             idempotency_window,
@@ -289,6 +293,11 @@ impl Line {
         } else {
             tracing::debug!("{what} failed and is tried again: {words}");
         }
+    }
+
+    /// Counts a notification that was sent beside the deliveries.
+    pub(crate) fn count_notification(&self, event_type: &EventType) {
+        self.metrics.notifications.get(event_type, Counter::new).add(1);
     }
 
     /// Logs that this machine lacks what a request needs. Nobody else reports it, so that it is logged at once, and then once a minute.

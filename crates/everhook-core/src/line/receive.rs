@@ -60,7 +60,7 @@ pub struct PushedItem {
 /// # Errors
 /// The first of what kept an item from being recorded. Others of the same request may have been: sent again, they are recognized by their keys.
 pub async fn receive(line: &Line, push: Push<'_>) -> Result<(), PublishError> {
-    take_room(line, push.source, push.items.len()).await?;
+    take_room(line, push.source, push.items.len())?;
     // A request counts as one event, however many items it has: taken in part, it would be sent again as a whole.
     take_request(line, push.source.organization, push.source.application).await?;
     let first = push.items.iter().map(|pushed| publication(&push, pushed, None)).collect();

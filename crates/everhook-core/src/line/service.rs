@@ -79,22 +79,38 @@ pub(crate) async fn send(
     service: &ServiceChannel,
     event: &ServiceEvent<'_>,
 ) -> Result<Report, StoreError> {
+    let to = OpenedService { kind: service.kind, name: service.name.as_str(), credentials: open(line, id, service)? };
+    Ok(send_opened(line, organization, &to, event).await)
+}
+
+/// A service whose credentials are at hand.
+pub(crate) struct OpenedService<'a> {
+    /// What it is.
+    pub kind: ServiceKind,
+    /// What the channel is called.
+    pub name: &'a str,
+    /// What reaches it.
+    pub credentials: ChannelCredentials,
+}
+
+/// The same, where nothing must be opened first: it needs neither the store nor the vault.
+pub(crate) async fn send_opened(line: &Line, organization: OrganizationId, to: &OpenedService<'_>, event: &ServiceEvent<'_>) -> Report {
     let data: Value = serde_json::from_slice(event.data).unwrap_or_default();
-    let Some(notice) = notice::of_event(event.event_type, &data) else { return Ok(email::unsendable(Unsendable::NoWords)) };
-    let credentials = open(line, id, service)?;
-    let body = body(line, service, &credentials, &notice, event);
-    let Some(target) = target(line, service.kind, &credentials) else { return Ok(refused("the URL of the channel is not one")) };
-    let headers = headers(line, &credentials, event, &body);
+    let Some(notice) = notice::of_event(event.event_type, &data) else { return email::unsendable(Unsendable::NoWords) };
+    let credentials = &to.credentials;
+    let body = body(line, to, &notice, event);
+    let Some(target) = target(line, to.kind, credentials) else { return refused("the URL of the channel is not one") };
+    let headers = headers(line, credentials, event, &body);
     let timeout = SERVICE_TIMEOUT;
     let request =
         OutgoingRequest { organization, method: OutgoingMethod::Post, target: target.clone(), headers: headers.clone(), body, timeout };
-    let report = judge(service.kind, line.ports.transport.send(request).await);
-    if let Some(body) = incident_to_end(service.kind, &credentials, &notice, event, &report) {
+    let report = judge(to.kind, line.ports.transport.send(request).await);
+    if let Some(body) = incident_to_end(to.kind, credentials, &notice, event, &report) {
         // Nobody is to be woken by a trial. If this fails, its incident is closed by hand.
         let _ =
             line.ports.transport.send(OutgoingRequest { organization, method: OutgoingMethod::Post, target, headers, body, timeout }).await;
     }
-    Ok(report)
+    report
 }
 
 /// The credentials of a channel.
@@ -107,15 +123,15 @@ pub(crate) fn open(line: &Line, id: ChannelId, service: &ServiceChannel) -> Resu
     Ok(ChannelCredentials::read(&text))
 }
 
-fn body(line: &Line, service: &ServiceChannel, credentials: &ChannelCredentials, notice: &Notice, event: &ServiceEvent<'_>) -> Bytes {
+fn body(line: &Line, to: &OpenedService<'_>, notice: &Notice, event: &ServiceEvent<'_>) -> Bytes {
     let brand = &line.notifications.brand;
     let (id, at) = (event.id.to_string(), event.at.to_string());
-    match service.kind {
+    match to.kind {
         ServiceKind::Slack => slack::write(notice, brand),
         ServiceKind::Teams => teams::write(notice, brand),
         ServiceKind::PagerDuty => {
             let of = pagerduty::PagerDutyEvent {
-                routing_key: credentials.target.expose(),
+                routing_key: to.credentials.target.expose(),
                 event_type: event.event_type,
                 at: &at,
                 event_id: &id,
@@ -123,7 +139,7 @@ fn body(line: &Line, service: &ServiceChannel, credentials: &ChannelCredentials,
             pagerduty::write(notice, brand, &of)
         }
         ServiceKind::Webhook => {
-            let (channel, event_type) = (service.name.as_str(), event.event_type.as_str());
+            let (channel, event_type) = (to.name, event.event_type.as_str());
             webhook::write(notice, &webhook::WebhookEvent { channel, id: &id, event_type, at: &at, data: event.data })
         }
     }

@@ -1,5 +1,8 @@
 //! How much a source may have before it that its processor cannot take: events of users whom nobody has connected wait for weeks, and who sends them may be
 //! anybody. Asked by `receive` before it records anything.
+//!
+//! The provider waits for its answer meanwhile, so that nothing is asked of the store here: it decides by the last count and what was accepted since, and has
+//! the next count made beside it. Until the first one after a start is there, nobody is held back.
 
 use crate::{
     line::{Line, publish::PublishError},
@@ -13,15 +16,25 @@ pub const SOURCE_BACKLOG_MAX: u32 = 100_000;
 ///
 /// # Errors
 /// [`PublishError::SourceBacklogFull`] if there is none: nothing must be recorded.
-pub(crate) async fn take_room(line: &Line, source: &Source, items: usize) -> Result<(), PublishError> {
+pub(crate) fn take_room(line: &Line, source: &Source, items: usize) -> Result<(), PublishError> {
     if source.processor.is_none() {
         return Ok(());
     }
     let (now, items) = (line.ports.clock.now(), u32::try_from(items).unwrap_or(u32::MAX));
-    if line.source_backlogs.is_to_be_counted(source.id, items, now)
-        && let Ok(backlog) = line.ports.delivery_control.waiting_backlog(source.id.into(), SOURCE_BACKLOG_MAX + 1).await
-    {
-        line.source_backlogs.note_count(source.id, backlog.count, now);
+    if line.source_backlogs.is_to_be_counted(source.id, items, now) {
+        count_beside(line, source);
     }
     if line.source_backlogs.take(source.id, items, now) { Ok(()) } else { Err(PublishError::SourceBacklogFull) }
+}
+
+/// Counts what waits, while the request goes on. There is one count of a source at a time, or one for each ten seconds that the store takes for it.
+fn count_beside(line: &Line, source: &Source) {
+    let (control, backlogs, clock) = (line.ports.delivery_control.clone(), line.source_backlogs.clone(), line.ports.clock.clone());
+    let id = source.id;
+    tokio::spawn(async move {
+        match control.waiting_backlog(id.into(), SOURCE_BACKLOG_MAX + 1).await {
+            Ok(backlog) => backlogs.note_count(id, backlog.count, clock.now()),
+            Err(error) => tracing::debug!(source.id = %id, "cannot count what waits for the processor of a source: {}", error.in_words()),
+        }
+    });
 }

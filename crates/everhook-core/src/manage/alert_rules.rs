@@ -12,7 +12,7 @@ use crate::{
     line::Line,
     model::{ALERT_RULES_MAX, AlertRule, AuditAction, Author, OrganizationAlertRule},
     policy::{
-        alerts::defaults::{default_rule, in_force},
+        alerts::defaults::{default_rule, in_force, server_in_force},
         audit::{Facts, changed, made, removed},
     },
     ports::AlertRulePut,
@@ -62,14 +62,27 @@ impl ListedRule {
     }
 }
 
-/// The rules in force: the defaults in their order, then the organization's own by name.
+/// Which rules somebody reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleReach {
+    /// Those of the organization.
+    Organization,
+    /// Those about the server as well: an administrator of the server in the organization `default`.
+    Server,
+}
+
+/// The rules in force: the defaults in their order, those about the server last, then what the organization wrote, by name.
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be reached.
-pub async fn list(line: &Line, organization: OrganizationId) -> Result<Vec<ListedRule>, Refusal> {
+pub async fn list(line: &Line, organization: OrganizationId, reach: RuleReach) -> Result<Vec<ListedRule>, Refusal> {
     let own = line.ports.alert_rules.alert_rules(organization).await?;
     let find = |name: &str| own.iter().find(|own| own.rule.name == name).cloned();
-    let rules = in_force(own.iter().map(|own| own.rule.clone()).collect());
+    let written: Vec<AlertRule> = own.iter().map(|own| own.rule.clone()).collect();
+    let of_server = if reach == RuleReach::Server { server_in_force(&written) } else { Vec::new() };
+    let mut rules = in_force(written);
+    let own_from = rules.iter().position(|rule| find(&rule.name).is_some()).unwrap_or(rules.len());
+    rules.splice(own_from..own_from, of_server);
     Ok(rules.into_iter().map(|rule| ListedRule::of(rule.clone(), find(&rule.name))).collect())
 }
 
@@ -77,9 +90,9 @@ pub async fn list(line: &Line, organization: OrganizationId) -> Result<Vec<Liste
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if there is none.
-pub async fn find(line: &Line, organization: OrganizationId, of: &Ref<AlertRuleId>) -> Result<ListedRule, Refusal> {
+pub async fn find(line: &Line, organization: OrganizationId, reach: RuleReach, of: &Ref<AlertRuleId>) -> Result<ListedRule, Refusal> {
     let Ref::Uid(name) = of else { return Err(Refusal::NotFound(Noun::AlertRule)) };
-    let found = list(line, organization).await?.into_iter().find(|listed| listed.rule.name == name.as_str());
+    let found = list(line, organization, reach).await?.into_iter().find(|listed| listed.rule.name == name.as_str());
     found.ok_or(Refusal::NotFound(Noun::AlertRule))
 }
 
@@ -100,9 +113,15 @@ pub async fn create(line: &Line, by: &Author, asked: AlertRuleChange) -> Result<
 ///
 /// # Errors
 /// [`Refusal`] lists what is wrong, or says what is missing.
-pub async fn change(line: &Line, by: &Author, of: &Ref<AlertRuleId>, asked: AlertRuleChange) -> Result<ListedRule, Refusal> {
+pub async fn change(
+    line: &Line,
+    by: &Author,
+    reach: RuleReach,
+    of: &Ref<AlertRuleId>,
+    asked: AlertRuleChange,
+) -> Result<ListedRule, Refusal> {
     for _ in 0..CHANGE_ROUNDS_MAX {
-        let found = find(line, by.organization, of).await?;
+        let found = find(line, by.organization, reach, of).await?;
         let rule = checking::changed_rule(asked.clone(), &found.rule)?;
         if rule == found.rule {
             return Ok(found);
@@ -129,8 +148,8 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<AlertRuleId>, asked: Aler
 ///
 /// # Errors
 /// [`Refusal::NotFound`] if there is none; [`Conflict::BuiltIn`] if it is a default rule that nobody changed.
-pub async fn delete(line: &Line, by: &Author, of: &Ref<AlertRuleId>) -> Result<(), Refusal> {
-    let found = find(line, by.organization, of).await?;
+pub async fn delete(line: &Line, by: &Author, reach: RuleReach, of: &Ref<AlertRuleId>) -> Result<(), Refusal> {
+    let found = find(line, by.organization, reach, of).await?;
     let Some(own) = found.own else {
         let words = "a default alert rule cannot be deleted: set `enabled` to false".to_owned();
         return Err(Refusal::Conflict(Conflict::BuiltIn, words));

@@ -1,15 +1,15 @@
 //! Applications: integrations inside an organization.
 
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, manifests, owners, refuse_faults,
-    sources, unexpected,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, manifests, operations, owners,
+    refuse_faults, sources, unexpected,
 };
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{Application, ApplicationKind, AuditAction, Author, CheckChange, DEFAULT_HEALTH_PATH, EmailAddress},
     policy::{
-        audit::{changed, made, removed},
+        audit::{changed, made},
         calls::manifest::{fault_of_application_base_url, fault_of_path},
         target::{self, TargetRules},
     },
@@ -142,9 +142,10 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
         return Err(Refusal::Conflict(Conflict::BuiltIn, words));
     }
     let id = application.id;
-    let entry = audit::entry(line, by, AuditAction::ApplicationDelete, id.as_uuid(), removed(&audit::of_application(&application)));
+    let was = audit::of_application(&application);
+    let deletion = operations::deletion(line, by, operations::Deleted::Application(id), AuditAction::ApplicationDelete, was);
     let processors = sources::with_processor(line, by.organization, Some(id)).await?;
-    let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, entry).await? else {
+    let Deleted::Deleted(keys) = line.ports.applications.delete_application(by.organization, id, deletion).await? else {
         return Err(Refusal::NotFound(Noun::Application));
     };
     line.catalog.forget(id);
@@ -156,6 +157,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
+    line.operations_bell.notify_one();
     Ok(keys)
 }
 

@@ -63,7 +63,7 @@ pub(super) fn of_application(application: &Application) -> Facts {
 
 /// The schedule is shown by its name, or by its numbers if they are the endpoint's own.
 pub(super) async fn of_endpoint(line: &Line, endpoint: &Endpoint) -> Result<Facts, StoreError> {
-    let schedule = line.catalog.schedule(endpoint.retry_schedule).await?;
+    let schedule = line.catalog.schedule(endpoint.organization, endpoint.retry_schedule).await?;
     let is_named = endpoint.follows.is_some() || presets::id(&schedule.name.0).is_some();
     let schedule = if is_named { json!(schedule.name.0) } else { policy(&schedule) };
     Ok(of_settings(endpoint)
@@ -219,6 +219,7 @@ pub(super) fn of_operation(operation: &Operation, selection: &Selection) -> Fact
             .plain("from", events.from.to_string())
             .plain("to", events.to.to_string()),
         Selection::Erasure(events) => facts
+            .plain("organization_id", events.deleted_organization.map(|id| id.to_string()))
             .plain("application_id", events.application.map(|id| id.to_string()))
             .plain("label", events.label.as_ref().map(|(key, value)| json!({ "key": key, "value": value })))
             .plain("from", time(events.from))

@@ -396,9 +396,16 @@ fn read_routing_key(key: Secret<String>, is_pagerduty: bool) -> Result<Secret<St
     if !is_pagerduty {
         return Err("must be absent except for the kind `pagerduty`".to_owned());
     }
-    let text = key.expose();
+    check_routing_key(key.expose()).map(|()| key)
+}
+
+/// Whether a text may be the key of an integration of PagerDuty.
+///
+/// # Errors
+/// Says what it must be.
+pub fn check_routing_key(text: &str) -> Result<(), String> {
     let is_spelled = text.len() == ROUTING_KEY_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if is_spelled { Ok(key) } else { Err(format!("must be the {ROUTING_KEY_CHARS} letters and digits of an integration's key")) }
+    if is_spelled { Ok(()) } else { Err(format!("must be the {ROUTING_KEY_CHARS} letters and digits of an integration's key")) }
 }
 
 fn read_secret(secret: Secret<String>, kind: ServiceKind) -> Result<Secret<String>, String> {

@@ -111,5 +111,5 @@ fn check(line: &Line, input: ErasureInput) -> Result<ErasureSelection, Refusal> 
         faults.push(Fault::new("from", "must be before the end of the period, and not in the future"));
     }
     refuse_faults(faults)?;
-    Ok(ErasureSelection { application, label, from, to: to.map_or(end, |to| to.min(end)) })
+    Ok(ErasureSelection { deleted_organization: None, application, label, from, to: to.map_or(end, |to| to.min(end)) })
 }

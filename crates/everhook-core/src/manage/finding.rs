@@ -2,15 +2,16 @@
 //! the status of their last response. Called by the API.
 //!
 //! Such a search reads events newest first and compares each. It ends when the page is full, or when it has done as much work as one request may; then it
-//! says how far it looked, and the next page continues there.
+//! says how far it looked, and the next page continues there. Events of more than a few KiB are compared beside the threads that serve requests.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     ids::{ApplicationId, EventId, OrganizationId},
+    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
     line::Line,
     model::{Cursor, Delivery, Event, EventTypePattern, PageRequest},
-    policy::{labels, labels::Labels, matching},
+    policy::{labels, labels::Labels, matching, work::INLINE_BYTES_MAX},
     ports::{DeliveryFilter, EventFilter, EventSummary, StoreError, TimeRange},
     time::Timestamp,
 };
@@ -77,6 +78,17 @@ impl EventSearch {
     }
 }
 
+/// Why a search ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The store cannot be read.
+    #[error("the store cannot be searched")]
+    Store(#[from] StoreError),
+    /// Others are compared first, for too long.
+    #[error("too much is being searched")]
+    Busy(#[from] Busy),
+}
+
 /// What a search found.
 #[derive(Clone, Debug, Default)]
 pub struct FoundEvents {
@@ -91,13 +103,14 @@ pub struct FoundEvents {
 /// Searches for events, newest first, from a place on.
 ///
 /// # Errors
-/// [`StoreError`] if the store cannot be read.
+/// [`SearchError`] says whether the store or the searches before this one are why.
 pub async fn find_events(
     line: &Line,
     organization: OrganizationId,
-    search: &EventSearch,
+    search: EventSearch,
     page: PageRequest,
-) -> Result<FoundEvents, StoreError> {
+) -> Result<FoundEvents, SearchError> {
+    let search = &Arc::new(search);
     if let Some(found) = find_by_key(line, organization, search).await? {
         return Ok(FoundEvents { searched_until: Some(found.created_at), rows: vec![found], next: None });
     }
@@ -177,23 +190,27 @@ pub async fn find_deliveries(
 }
 
 /// A key that is remembered leads straight to its event, and so does one that was made from the event's id.
-async fn find_by_key(line: &Line, organization: OrganizationId, search: &EventSearch) -> Result<Option<EventSummary>, StoreError> {
+async fn find_by_key(line: &Line, organization: OrganizationId, search: &Arc<EventSearch>) -> Result<Option<EventSummary>, SearchError> {
     let Some(key) = &search.idempotency_key else { return Ok(None) };
     let given = line.ports.history.event_of_key(organization, search.application, key.clone()).await?;
     let Some(id) = given.or_else(|| key.parse::<EventId>().ok()) else { return Ok(None) };
     let Some((summary, event)) = line.ports.history.event(organization, id).await? else { return Ok(None) };
-    let is_taken =
-        search.takes_summary(&summary) && (!search.needs_whole_events() || event.is_some_and(|event| search.takes_event(&event)));
+    let is_taken = match event {
+        _ if !search.takes_summary(&summary) => false,
+        _ if !search.needs_whole_events() => true,
+        Some(event) => takes_event(line, organization, search, event).await?,
+        None => false,
+    };
     Ok(is_taken.then_some(summary))
 }
 
 async fn takes(
     line: &Line,
     organization: OrganizationId,
-    search: &EventSearch,
+    search: &Arc<EventSearch>,
     event: &EventSummary,
     work: &mut Work,
-) -> Result<bool, StoreError> {
+) -> Result<bool, SearchError> {
     work.events += 1;
     if !search.takes_summary(event) || !search.needs_whole_events() {
         return Ok(search.takes_summary(event));
@@ -203,7 +220,16 @@ async fn takes(
     // What was erased has neither labels nor data.
     let Some(event) = found.and_then(|(_, event)| event) else { return Ok(false) };
     work.bytes += event.data.len();
-    Ok(search.takes_event(&event))
+    takes_event(line, organization, search, event).await
+}
+
+/// Compares a whole event: at once if it is small, else beside the threads that serve requests, one of an organization at a time.
+async fn takes_event(line: &Line, organization: OrganizationId, search: &Arc<EventSearch>, event: Event) -> Result<bool, SearchError> {
+    if search.text.is_none() || event.data.len() <= INLINE_BYTES_MAX {
+        return Ok(search.takes_event(&event));
+    }
+    let search = Arc::clone(search);
+    Ok(line.evaluations.run_search(organization, EVALUATION_TIMEOUT, move || search.takes_event(&event)).await?)
 }
 
 /// What a search has done so far.

@@ -22,10 +22,11 @@ use crate::{
         publish::{Acceptance, Publication, PublishError, publish},
     },
     model::{
-        AnswerCount, BreakerState, CapabilityName, ContentType, EventType, JobOutcome, JobRecord, Page, PageRequest, Priority, TraceParent,
+        AnswerCount, BreakerState, CapabilityName, ContentType, EventType, JobOutcome, JobProgress, JobRecord, Page, PageRequest, Priority,
+        TraceParent,
     },
-    policy::calls::job::{CALLBACK_LABEL, Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload},
-    ports::{EventFilter, JobAnswered, StoreError},
+    policy::calls::job::{CALLBACK_LABEL, Callback, JOB_EVENT_TYPE, JobDocument, refusal_of_payload, refused_callback},
+    ports::{EventFilter, JobAnswered, JobProgressed, StoreError},
     time::Timestamp,
 };
 
@@ -33,6 +34,9 @@ pub use crate::line::job_state::Job;
 
 /// How many characters a job's token has: 32 bytes in Base64.
 const TOKEN_CHARS: usize = 43;
+
+/// How often an app may say how far it is with a job: each is a write, and nobody looks more often.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What came of a call.
 #[derive(Debug)]
@@ -233,6 +237,11 @@ pub enum CallbackRefusal {
     Ended,
     /// What it says cannot be read, or is not what the manifest says a result is.
     Invalid(String),
+    /// The app said how far it is a moment ago.
+    TooSoon {
+        /// When it may say so again.
+        wait: Duration,
+    },
     /// It could not be checked, because too much is being evaluated; nothing was kept, and calling back again is safe.
     Busy,
     /// The store failed; nothing was kept, as far as is known, and calling back again is safe.
@@ -282,15 +291,24 @@ pub async fn find_answerable(line: &Line, of: CallbackFor<'_>) -> Result<JobReco
 /// # Errors
 /// [`CallbackRefusal`] says why it was not taken.
 pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<(), CallbackRefusal> {
-    let callback = Callback::read(body).map_err(CallbackRefusal::Invalid)?;
-    if callback.outcome == JobOutcome::Completed
+    if record.is_contract_test() {
+        return call_back_in_test(line, record, body).await;
+    }
+    let (outcome, data) = match Callback::read(body).map_err(CallbackRefusal::Invalid)? {
+        Callback::End { outcome, data } => (outcome, data),
+        Callback::Progress { percent, message } => {
+            let progress = JobProgress { percent, message, at: line.ports.clock.now() };
+            return note_progress(line, record, progress).await;
+        }
+    };
+    if outcome == JobOutcome::Completed
         && let Some(capability) = line.calls.of_lane(record.organization, record.application, record.lane_id).await?
-        && let Some(reason) = line.calls.misfit(&capability, &callback.data).await?
+        && let Some(reason) = line.calls.misfit(&capability, &data).await?
     {
         return Err(CallbackRefusal::Invalid(reason));
     }
     let hash = sha256(body);
-    match keep(line, record, callback.outcome, &callback.data, hash).await? {
+    match keep(line, record, outcome, &data, hash).await? {
         JobAnswered::Kept => {}
         // The first caller may have been cut off before the delivery was let go.
         JobAnswered::Before(before) if before.hash == hash => {}
@@ -301,6 +319,41 @@ pub async fn call_back(line: &Line, record: &JobRecord, body: &Bytes) -> Result<
         line.log_delay("releasing a job whose app has called back", &error);
     }
     Ok(())
+}
+
+/// Takes what an app says in a contract test. The test, maybe on another node, is told what was wrong with it as well.
+async fn call_back_in_test(line: &Line, record: &JobRecord, body: &Bytes) -> Result<(), CallbackRefusal> {
+    let (outcome, data) = match Callback::read(body) {
+        Ok(Callback::End { outcome, data }) => (outcome, data),
+        Ok(Callback::Progress { .. }) => return Ok(()),
+        Err(reason) => {
+            keep(line, record, JobOutcome::Failed, &refused_callback(&reason), sha256(body)).await?;
+            return Err(CallbackRefusal::Invalid(reason));
+        }
+    };
+    let hash = sha256(body);
+    match keep(line, record, outcome, &data, hash).await? {
+        JobAnswered::Kept => Ok(()),
+        JobAnswered::Before(before) if before.hash == hash => Ok(()),
+        JobAnswered::Before(_) | JobAnswered::Ended => Err(CallbackRefusal::Ended),
+    }
+}
+
+/// Keeps how far an app is with a job. Neither the job nor its deadline is touched: an app that reports and never ends must not hold a job open.
+async fn note_progress(line: &Line, record: &JobRecord, progress: JobProgress) -> Result<(), CallbackRefusal> {
+    let is_same = |last: &JobProgress| (last.percent, &last.message) == (progress.percent, &progress.message);
+    let last_at_most = progress.at - PROGRESS_INTERVAL;
+    // Most of an app that reports too often is refused without a write.
+    if let Some(last) = record.progress.as_ref().filter(|last| record.answer.is_none() && !is_same(last) && last.at > last_at_most) {
+        return Err(CallbackRefusal::TooSoon { wait: last.at.since(last_at_most) });
+    }
+    match line.ports.jobs.note_job_progress(record.id, record.delivery, progress.clone(), last_at_most).await? {
+        JobProgressed::Noted => Ok(()),
+        // It was said before, or two requests came at once.
+        JobProgressed::TooSoon(last) if is_same(&last) => Ok(()),
+        JobProgressed::TooSoon(last) => Err(CallbackRefusal::TooSoon { wait: last.at.since(last_at_most) }),
+        JobProgressed::Ended => Err(CallbackRefusal::Ended),
+    }
 }
 
 /// One job of an organization; `None` if there is none with this id.

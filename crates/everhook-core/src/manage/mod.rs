@@ -198,6 +198,8 @@ pub enum Conflict {
     ApplicationTooLarge,
     /// It is built in and cannot be changed.
     BuiltIn,
+    /// The operation cannot be cancelled.
+    OperationRequired,
     /// The retry schedule is in use by endpoints.
     RetryScheduleInUse,
     /// The grace period of an earlier rotation has not ended.

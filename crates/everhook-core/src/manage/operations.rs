@@ -7,16 +7,19 @@ use crate::{
     ids::{ApplicationId, EndpointId, OperationId, OrganizationId, Ref},
     line::{Line, alert},
     model::{
-        AuditAction, Author, DeadLetterSelection, EventSelection, EventTypePattern, Operation, OperationKind, OperationStatus, Priority,
-        Selection, Wanted,
+        AuditAction, Author, DeadLetterSelection, ErasureSelection, EventSelection, EventTypePattern, Operation, OperationKind,
+        OperationStatus, Priority, Selection, Wanted,
     },
     policy::{self, audit::Facts, selection},
-    ports::{Begun, Ending, OperationEnded, Scan, StoreError},
+    ports::{Begun, Deletion, Ending, OperationEnded, Scan, StoreError},
     time::Timestamp,
 };
 
 /// How many operations an organization may have under way.
 pub const OPEN_MAX: u32 = 20;
+
+/// How long after a deletion the data of the events is erased: what waits for the endpoints is cancelled by then, and every node has heard of it.
+const ERASED_AFTER: Duration = Duration::from_secs(60);
 
 /// How many values a list in a filter may have.
 pub const FILTER_VALUES_MAX: usize = 1_000;
@@ -114,11 +117,15 @@ pub async fn replay(line: &Line, by: &Author, kind: OperationKind, input: Replay
 /// Stops an operation, and enters that in the audit log. What it had done stays done.
 ///
 /// # Errors
-/// [`Refusal`] if there is no such operation, or it has ended.
+/// [`Refusal`] if there is no such operation, it has ended, or it erases what a deletion left, which nobody could ask for again.
 pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Refusal> {
     let organization = by.organization;
     let found = line.ports.operations.operation(organization, id).await?;
     let operation = found.ok_or(Refusal::NotFound(Noun::Operation))?;
+    if operation.kind == OperationKind::DeleteData && !operation.status.is_over() {
+        let words = "an operation that erases the data of something deleted cannot be cancelled".to_owned();
+        return Err(Refusal::Conflict(Conflict::OperationRequired, words));
+    }
     let (status, at) = (OperationStatus::Cancelled, line.ports.clock.now());
     let alert = alert::of_operation(line, &operation, status, at);
     let status_was = |status: OperationStatus| Facts::default().plain("status", status.as_str());
@@ -133,23 +140,46 @@ pub async fn cancel(line: &Line, by: &Author, id: OperationId) -> Result<(), Ref
     }
 }
 
-/// Begins an operation, about one application or all, and enters it in the audit log with what it is about.
-pub(super) async fn begin(
-    line: &Line,
-    by: &Author,
-    kind: OperationKind,
-    application: Option<ApplicationId>,
-    selection: Selection,
-    pace: Pace,
-) -> Result<OperationId, Refusal> {
+/// What a deletion is written with: its entry in the audit log, which names the operation, and the operation, which erases the data of all events of an
+/// application, or of an organization. It is its author's, and begins when the endpoints are gone, so that what waits for them ends as cancelled.
+pub(super) fn deletion(line: &Line, by: &Author, of: Deleted, action: AuditAction, was: Facts) -> Deletion {
     let now = line.ports.clock.now();
-    let total = match &selection {
+    let (resource, application, deleted_organization) = match of {
+        Deleted::Application(id) => (*id.as_uuid(), Some(id), None),
+        Deleted::Organization(id) => (*id.as_uuid(), None, Some(id)),
+    };
+    // Nothing is accepted after the deletion; but the clock of the node that accepted an event may be a little ahead.
+    let to = now + ERASED_AFTER;
+    let selection = Selection::Erasure(ErasureSelection { deleted_organization, application, label: None, from: None, to });
+    let pace = Pace { start_at: Some(now + ERASED_AFTER), ..Pace::default() };
+    let operation = pending(line, by.organization, (OperationKind::DeleteData, application), &selection, pace);
+    let is = Facts::default().plain("operation_id", operation.id.to_string());
+    let entry = audit::entry(line, by, action, &resource, policy::audit::changed(&was, &is));
+    Deletion { entry, operation, selection }
+}
+
+/// What is deleted with all its events.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deleted {
+    Application(ApplicationId),
+    Organization(OrganizationId),
+}
+
+fn pending(
+    line: &Line,
+    organization: OrganizationId,
+    (kind, application): (OperationKind, Option<ApplicationId>),
+    selection: &Selection,
+    pace: Pace,
+) -> Operation {
+    let now = line.ports.clock.now();
+    let total = match selection {
         Selection::Backfill(backfill) => u64::try_from(backfill.chunks().len()).unwrap_or(u64::MAX),
         _ => 0,
     };
-    let operation = Operation {
+    Operation {
         id: OperationId::from_uuid(line.ports.entropy.uuid(now)),
-        organization: by.organization,
+        organization,
         application,
         endpoint: selection.endpoint(),
         kind,
@@ -164,7 +194,19 @@ pub(super) async fn begin(
         created_at: now,
         started_at: None,
         finished_at: None,
-    };
+    }
+}
+
+/// Begins an operation, about one application or all, and enters it in the audit log with what it is about.
+pub(super) async fn begin(
+    line: &Line,
+    by: &Author,
+    kind: OperationKind,
+    application: Option<ApplicationId>,
+    selection: Selection,
+    pace: Pace,
+) -> Result<OperationId, Refusal> {
+    let operation = pending(line, by.organization, (kind, application), &selection, pace);
     let id = operation.id;
     let note = policy::audit::made(&audit::of_operation(&operation, &selection));
     let entry = audit::entry(line, by, AuditAction::OperationBegin, id.as_uuid(), note);

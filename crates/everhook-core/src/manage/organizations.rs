@@ -1,7 +1,8 @@
 //! Organizations: the tenants. Each is born with its two built-in applications.
 
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, refuse_faults, sources, unexpected,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, operations, refuse_faults, sources,
+    unexpected,
 };
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
@@ -10,7 +11,7 @@ use crate::{
         ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_HEALTH_PATH, DEFAULT_ORGANIZATION_UID, EmailAddress,
         Organization, OrganizationLimits, PoolName,
     },
-    policy::audit::{changed, made, removed},
+    policy::audit::{changed, made},
     ports::{Created, Deleted, NewOrganization, StoreError, Updated},
 };
 
@@ -120,10 +121,10 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     let (id, at) = (organization.id, line.ports.clock.now());
     // Its own log is read by nobody any more.
     let default = ensure_default(line, None).await?.id;
-    let note = removed(&audit::of_organization(&organization));
-    let entry = audit::entry(line, &by.within(default), AuditAction::OrganizationDelete, id.as_uuid(), note);
+    let (by, was) = (by.within(default), audit::of_organization(&organization));
+    let deletion = operations::deletion(line, &by, operations::Deleted::Organization(id), AuditAction::OrganizationDelete, was);
     let processors = sources::with_processor(line, id, None).await?;
-    let Deleted::Deleted(keys) = line.ports.organizations.delete_organization(id, at, entry).await? else {
+    let Deleted::Deleted(keys) = line.ports.organizations.delete_organization(id, at, deletion).await? else {
         return Err(Refusal::NotFound(Noun::Organization));
     };
     line.catalog.forget_organization(id);
@@ -133,6 +134,7 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<OrganizationId>) -> Resul
     sources::announce_deleted_processors(line, &processors);
     api_keys::forget_revoked(line, &keys).await;
     line.deletions_bell.notify_one();
+    line.operations_bell.notify_one();
     Ok(keys)
 }
 

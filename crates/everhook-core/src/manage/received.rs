@@ -1,13 +1,19 @@
-//! Events that came through a source, each with the state of its deliveries. Called by the API; it reads and changes nothing.
+//! Events that came through a source, each with the state of its deliveries, and with what was sent where that is asked for. Called by the API; it reads and
+//! changes nothing.
 //!
 //! The state of an event follows from its deliveries and is kept nowhere. A search for one status therefore reads events newest first and examines each; it
 //! ends when the page is full or when it has examined as many as one request may, and says where the next page continues.
 
+use rustc_hash::FxHashMap;
+
 use crate::{
     ids::OrganizationId,
     line::Line,
-    model::{AfterExpiry, Cursor, Delivery, Expiry, PageRequest, Parking, Stage},
-    ports::{DeliveryFilter, ReceivedFilter, ReceivedSummary, StoreError},
+    model::{
+        AfterExpiry, Cursor, Delivery, Event, Expiry, PageRequest, Parking, Source, Stage,
+        health::{ExternalUserId, ProfileId, Provider},
+    },
+    ports::{DeliveryFilter, HealthUser, ReceivedFilter, ReceivedSummary, StoreError},
     time::Timestamp,
 };
 
@@ -15,6 +21,8 @@ use crate::{
 const EVENTS_MAX: u32 = 1_000;
 /// How many deliveries of an event are examined, the newest. Few sources feed more endpoints than that.
 const DELIVERIES_MAX: u32 = 250;
+/// How many bytes of bodies a page has before it ends early. The first event has its own, however large: a body is bounded where it is received.
+const PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// The state of an event of a source, in words of those who receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +64,8 @@ pub struct ReceivedProgress {
     pub status: ReceivedStatus,
     /// The most attempts that any of them had.
     pub attempts: u32,
+    /// The most attempts that any of them may have, by its retry schedule. 0 if there are none.
+    pub max_attempts: u32,
     /// What went wrong last, at one that is dead or has not ended.
     pub last_error: Option<String>,
     /// When the last of them ended, if all have.
@@ -71,6 +81,28 @@ pub struct ReceivedEvent {
     pub received: ReceivedSummary,
     /// Its state.
     pub progress: ReceivedProgress,
+    /// Which profile the user is that it is about, where the source has a processor that asks: the first that was connected, if there are several.
+    pub profile: Option<ProfileId>,
+    /// The event itself, if it was asked for and was not erased.
+    pub event: Option<Event>,
+}
+
+/// Which events of a source to list.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedQuery<'a> {
+    /// By what they are.
+    pub filter: &'a ReceivedFilter,
+    /// By how they stand.
+    pub status: Option<ReceivedStatus>,
+    /// Whether they are listed with what was sent. Pages then end early.
+    pub with_payloads: bool,
+    /// The provider whose users are looked up among the connections: [`provider_of`] the source.
+    pub provider: Option<Provider>,
+}
+
+/// The provider whose users are connected with profiles; `None` if nothing is made of the source's events.
+pub fn provider_of(source: &Source) -> Option<Provider> {
+    source.processor.and_then(|_| Provider::parse(&source.kind))
 }
 
 /// What a list found.
@@ -89,23 +121,28 @@ pub struct FoundReceived {
 pub async fn list(
     line: &Line,
     organization: OrganizationId,
-    filter: &ReceivedFilter,
-    status: Option<ReceivedStatus>,
+    query: ReceivedQuery<'_>,
     page: PageRequest,
 ) -> Result<FoundReceived, StoreError> {
-    let (mut found, mut cursor, mut looked_at) = (FoundReceived::default(), page.cursor, 0);
+    let (mut found, mut cursor, mut looked_at, mut bytes) = (FoundReceived::default(), page.cursor, 0, 0);
+    let mut profiles = Profiles { organization, provider: query.provider, known: FxHashMap::default() };
     loop {
-        let step = line.ports.history.received_events(organization, filter.clone(), PageRequest { limit: page.limit, cursor }).await?;
+        let filter = query.filter.clone();
+        let step = line.ports.history.received_events(organization, filter, PageRequest { limit: page.limit, cursor }).await?;
         let (is_last, rows) = (step.next.is_none(), step.rows.len());
         for (index, received) in step.rows.into_iter().enumerate() {
             cursor = Cursor::OlderThan(*received.event.id.as_uuid());
             looked_at += 1;
             let progress = progress(line, organization, &received).await?;
-            if status.is_none_or(|wanted| wanted == progress.status) {
-                found.rows.push(ReceivedEvent { received, progress });
+            if query.status.is_none_or(|wanted| wanted == progress.status) {
+                let profile = profiles.profile(line, received.external_user.as_deref()).await?;
+                let event = if query.with_payloads { read_event(line, organization, &received).await? } else { None };
+                bytes += event.as_ref().map_or(0, |event| event.data.len());
+                found.rows.push(ReceivedEvent { received, progress, profile, event });
             }
+            let is_full = found.rows.len() == page.limit as usize || bytes >= PAYLOAD_BYTES_MAX;
             let is_end = is_last && index + 1 == rows;
-            if !is_end && (found.rows.len() == page.limit as usize || looked_at >= EVENTS_MAX) {
+            if !is_end && (is_full || looked_at >= EVENTS_MAX) {
                 found.next = Some(cursor);
                 return Ok(found);
             }
@@ -116,15 +153,46 @@ pub async fn list(
     }
 }
 
+async fn read_event(line: &Line, organization: OrganizationId, received: &ReceivedSummary) -> Result<Option<Event>, StoreError> {
+    let found = line.ports.history.event(organization, received.event.id).await?;
+    Ok(found.and_then(|(_, event)| event))
+}
+
+/// Which profiles the users are whom the events of a page are about: each user is looked up once.
+struct Profiles {
+    organization: OrganizationId,
+    provider: Option<Provider>,
+    known: FxHashMap<String, Option<ProfileId>>,
+}
+
+impl Profiles {
+    async fn profile(&mut self, line: &Line, user: Option<&str>) -> Result<Option<ProfileId>, StoreError> {
+        let (Some(provider), Some(user)) = (self.provider, user) else { return Ok(None) };
+        if let Some(known) = self.known.get(user) {
+            return Ok(known.clone());
+        }
+        let Some(external_user) = ExternalUserId::parse(user) else { return Ok(None) };
+        let of = HealthUser { organization: self.organization, provider, external_user };
+        let connections = line.ports.health_connections.connections_of(of).await?;
+        let first = connections.into_iter().min_by_key(|connection| connection.id).map(|connection| connection.profile);
+        self.known.insert(user.to_owned(), first.clone());
+        Ok(first)
+    }
+}
+
 async fn progress(line: &Line, organization: OrganizationId, received: &ReceivedSummary) -> Result<ReceivedProgress, StoreError> {
     let filter = DeliveryFilter { event: Some(received.event.id), ..DeliveryFilter::default() };
     let page = PageRequest { limit: DELIVERIES_MAX, cursor: Cursor::Newest };
     let deliveries = line.ports.history.deliveries(organization, filter, page).await?.rows;
-    Ok(of_deliveries(received.event.created_at, &deliveries))
+    let mut max_attempts = 0;
+    for delivery in &deliveries {
+        max_attempts = max_attempts.max(line.catalog.schedule(organization, delivery.retry_schedule).await?.max_attempts);
+    }
+    Ok(of_deliveries(received.event.created_at, &deliveries, max_attempts))
 }
 
 /// The state of an event that was accepted then and has these deliveries, newest first. Of a lane that got it several times, the last time counts.
-fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> ReceivedProgress {
+fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery], max_attempts: u32) -> ReceivedProgress {
     let is_last_of_lane =
         |(index, delivery): &(usize, &Delivery)| deliveries[..*index].iter().all(|newer| newer.lane_id != delivery.lane_id);
     let last: Vec<&Delivery> = deliveries.iter().enumerate().filter(is_last_of_lane).map(|(_, delivery)| delivery).collect();
@@ -132,6 +200,7 @@ fn of_deliveries(accepted_at: Timestamp, deliveries: &[Delivery]) -> ReceivedPro
     ReceivedProgress {
         status: status(&last),
         attempts: last.iter().map(|delivery| delivery.attempts).max().unwrap_or(0),
+        max_attempts,
         last_error: last.iter().find_map(error),
         processed_at: last.iter().map(|delivery| ended_at(&delivery.stage)).try_fold(accepted_at, |latest, at| Some(latest.max(at?))),
         next_retry_at: last.iter().filter_map(|delivery| next_retry_at(delivery)).min(),
@@ -231,9 +300,10 @@ mod tests {
             (vec![waiting(1, 0), dead(1)], ReceivedStatus::Pending, 0, None, None, false),
         ];
         for (deliveries, status, attempts, processed_at, next_retry_at, has_error) in table {
-            let progress = of_deliveries(NOW, &deliveries);
+            let progress = of_deliveries(NOW, &deliveries, 5);
             let seen = (progress.status, progress.attempts, progress.processed_at, progress.next_retry_at, progress.last_error.is_some());
             assert_eq!(seen, (status, attempts, processed_at, next_retry_at, has_error), "{deliveries:?}");
+            assert_eq!(progress.max_attempts, 5);
         }
     }
 

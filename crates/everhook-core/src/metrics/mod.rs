@@ -14,7 +14,7 @@ pub use self::{
     counter::{Counter, Spread, Spreading},
     labeled::{LABEL_SETS_MAX, Labeled},
     lane_counts::LaneCounts,
-    node_counts::{EventResult, EventTypes, OutcomeCounts, ScheduleCounts, SourceCounts, Transitions},
+    node_counts::{EventResult, EventTypes, OutcomeCounts, ScheduleCounts, SourceCounts, SourceEvents, Transitions},
 };
 use crate::{
     ids::{LaneId, OrganizationId, ScheduleVersion, SourceId},

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     ids::OrganizationId,
-    metrics::{Counter, LABEL_SETS_MAX, OUTCOMES},
+    metrics::{Counter, LABEL_SETS_MAX, OUTCOMES, Spread},
     model::{AttemptStatus, BreakerCause, BreakerState, BreakerTransition, EventType, FailureCategory},
 };
 
@@ -142,17 +142,89 @@ const REASONS_MAX: usize = 32;
 /// Under what other reasons are counted.
 const OTHER_REASON: &str = "other";
 
-/// Requests to one source.
-#[derive(Debug, Default)]
+/// Requests to one source, and what became of their events.
+#[derive(Debug)]
 pub struct SourceCounts {
     /// That were accepted.
     pub accepted: Counter,
     /// That proved the URL.
     pub handshakes: Counter,
     rejected: Mutex<BTreeMap<String, u64>>,
+    /// Events, in the order of [`SourceEvents::ALL`].
+    events: [Counter; SourceEvents::ALL.len()],
+    /// How many seconds lay between the receipt of an event and the end of a delivery of it, without replays.
+    pub latency: Spread<{ LATENCY_BOUNDS.len() }>,
+    /// The kind that the source had when a request last came to this node; empty before, and for all that found no room.
+    kind: RwLock<Arc<str>>,
+}
+
+/// How many seconds lie between the receipt of an event and the end of a delivery of it: the upper bounds of the buckets. Retries take hours.
+pub const LATENCY_BOUNDS: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 43_200.0];
+
+/// What is counted of the events of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceEvents {
+    /// It was received; duplicates too.
+    Received,
+    /// A delivery of it succeeded, or its processor was done with it.
+    Completed,
+    /// An attempt of it failed.
+    Failed,
+    /// A delivery of it became a dead letter.
+    Dead,
+}
+
+impl SourceEvents {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Received, Self::Completed, Self::Failed, Self::Dead];
+
+    /// Its name as a label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+impl Default for SourceCounts {
+    fn default() -> Self {
+        Self {
+            accepted: Counter::new(),
+            handshakes: Counter::new(),
+            rejected: Mutex::default(),
+            events: Default::default(),
+            latency: Spread::new(LATENCY_BOUNDS),
+            kind: RwLock::new("".into()),
+        }
+    }
 }
 
 impl SourceCounts {
+    /// Counts events.
+    pub fn count(&self, what: SourceEvents, more: u64) {
+        self.events[what as usize].add(more);
+    }
+
+    /// How many events there were.
+    pub fn events(&self, what: SourceEvents) -> u64 {
+        self.events[what as usize].get()
+    }
+
+    /// Notes the kind of the source.
+    pub fn note_kind(&self, kind: &str) {
+        if *self.kind() != *kind {
+            *self.kind.write().unwrap_or_else(PoisonError::into_inner) = kind.into();
+        }
+    }
+
+    /// The kind of the source, as far as this node has seen it.
+    pub fn kind(&self) -> Arc<str> {
+        self.kind.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Counts one that was rejected.
     pub fn reject(&self, reason: &str) {
         let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);

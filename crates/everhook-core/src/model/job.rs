@@ -5,11 +5,12 @@ use bytes::Bytes;
 
 use crate::{
     ids::{ApplicationId, DeliveryId, EventId, LaneId, OrganizationId, ScheduleVersion},
+    model::RetrySchedule,
     time::Timestamp,
 };
 
-/// How many callback tokens of a job are good at once: one for each request of its last deliveries. The oldest is forgotten.
-pub const JOB_TOKENS_MAX: usize = 8;
+/// How many callback tokens of a job are good at once: one for each request that a delivery may make. The oldest is forgotten.
+pub const JOB_TOKENS_MAX: usize = 10;
 
 /// The SHA-256 of a callback token. The token itself is kept nowhere.
 pub type TokenHash = [u8; 32];
@@ -25,14 +26,27 @@ pub struct JobRecord {
     pub application: ApplicationId,
     /// The capability's lane.
     pub lane_id: LaneId,
-    /// The delivery that asks the app, or asked it last.
+    /// The delivery that asks the app, or asked it last. Of a contract test, which has none, the id of the record.
     pub delivery: DeliveryId,
     /// Who may answer: hashes of the tokens that the app was given, the newest last.
     pub tokens: Vec<TokenHash>,
     /// What the app said.
     pub answer: Option<JobAnswer>,
+    /// How far it said that it is, since it was last asked.
+    pub progress: Option<JobProgress>,
     /// When the app was last asked.
     pub begun_at: Timestamp,
+}
+
+/// How far an app said that it is with a job. It ends nothing, and moves no deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobProgress {
+    /// In percent, up to 100.
+    pub percent: u8,
+    /// In the app's words.
+    pub message: Option<String>,
+    /// When it said so.
+    pub at: Timestamp,
 }
 
 /// What an app said about a job.
@@ -101,14 +115,20 @@ pub struct JobAttempt {
 }
 
 impl JobRecord {
+    /// Whether it is one of a contract test: no delivery asks the app, and it names itself instead of one.
+    pub fn is_contract_test(&self) -> bool {
+        self.delivery.as_uuid() == self.id.as_uuid()
+    }
+
     /// What is kept once an attempt was begun. The answer that the attempt finds, if there is one that counts, is in it; then no request is made. An answer to another
-    /// delivery does not count: the job is to be done again.
+    /// delivery does not count: the job is to be done again. An app that is asked again begins again.
     pub fn begin(before: Option<Self>, attempt: &JobAttempt) -> Self {
-        let (mut tokens, answer) = match before {
-            Some(Self { tokens, answer, delivery, .. }) => (tokens, answer.filter(|_| delivery == attempt.delivery)),
-            None => (Vec::new(), None),
+        let (mut tokens, answer, progress) = match before {
+            Some(Self { tokens, answer, progress, delivery, .. }) => (tokens, answer.filter(|_| delivery == attempt.delivery), progress),
+            None => (Vec::new(), None, None),
         };
         let answer = answer.and_then(|answer| answer.found(attempt.number));
+        let progress = progress.filter(|_| answer.is_some());
         if answer.is_none() {
             tokens.push(attempt.token);
             let excess = tokens.len().saturating_sub(JOB_TOKENS_MAX);
@@ -122,6 +142,7 @@ impl JobRecord {
             delivery: attempt.delivery,
             tokens,
             answer,
+            progress,
             begun_at: attempt.at,
         }
     }
@@ -190,6 +211,15 @@ pub struct CapabilityLane {
     pub retry_schedule: ScheduleVersion,
 }
 
+/// The lane of a capability, as a manifest asks for it; or the one in which the callers of an application's jobs are told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobLane {
+    /// Its id.
+    pub lane_id: LaneId,
+    /// How what is sent there is retried.
+    pub schedule: RetrySchedule,
+}
+
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
@@ -239,8 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn progress_goes_when_the_app_is_asked_again_and_stays_beside_an_answer() {
+        let progress = Some(JobProgress { percent: 40, message: None, at: Timestamp::EPOCH });
+        let begun = JobRecord { progress: progress.clone(), ..JobRecord::begin(None, &attempt(10, 1)) };
+        assert_eq!(JobRecord::begin(Some(begun.clone()), &attempt(10, 2)).progress, None);
+        let done = answered(begun, JobOutcome::Completed);
+        assert_eq!(JobRecord::begin(Some(done.clone()), &attempt(10, 2)).progress, progress);
+        assert_eq!(JobRecord::begin(Some(done), &attempt(11, 1)).progress, None, "another delivery");
+    }
+
+    #[test]
     fn the_newest_tokens_are_good() {
         let record = (1..=12).fold(None, |record, number| Some(JobRecord::begin(record, &attempt(10, number)))).unwrap();
-        assert_eq!(record.tokens.iter().map(|token| token[0]).collect::<Vec<_>>(), (5..=12).collect::<Vec<_>>());
+        assert_eq!(record.tokens.iter().map(|token| token[0]).collect::<Vec<_>>(), (3..=12).collect::<Vec<_>>());
     }
 }

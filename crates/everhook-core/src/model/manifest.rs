@@ -123,7 +123,7 @@ pub struct Capability {
     pub path: String,
     /// How long a caller waits at most.
     pub timeout: Duration,
-    /// How many requests one call may make one after the other; 1 if it is not retried.
+    /// How many requests one call, or one job of an `async` capability, may make one after the other; 1 if it is not retried.
     pub attempts_max: u32,
     /// How the delay between them grows.
     pub backoff: CallBackoff,

@@ -93,12 +93,22 @@ pub enum OperationKind {
     AttemptNow,
     /// Asks a health provider to push data of the past.
     Backfill,
+    /// Erases the data of all events of an application or organization that was deleted.
+    DeleteData,
 }
 
 impl OperationKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::RetryBatch, Self::DiscardBatch, Self::Recover, Self::Replay, Self::Erase, Self::AttemptNow, Self::Backfill];
+    pub const ALL: [Self; 8] = [
+        Self::RetryBatch,
+        Self::DiscardBatch,
+        Self::Recover,
+        Self::Replay,
+        Self::Erase,
+        Self::AttemptNow,
+        Self::Backfill,
+        Self::DeleteData,
+    ];
 
     /// Its name on every wire.
     pub const fn as_str(self) -> &'static str {
@@ -110,6 +120,7 @@ impl OperationKind {
             Self::Erase => "erase",
             Self::AttemptNow => "attempt_now",
             Self::Backfill => "backfill",
+            Self::DeleteData => "delete_data",
         }
     }
 
@@ -187,9 +198,11 @@ impl Selection {
     }
 }
 
-/// Which events are erased: those that fit everything that is given. At least an application or a label is.
+/// Which events are erased: those that fit everything that is given. Where people ask for it, at least an application or a label is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErasureSelection {
+    /// Of this organization, which was deleted, so that the operation is another's; of the operation's own if absent.
+    pub deleted_organization: Option<OrganizationId>,
     /// Of this application.
     pub application: Option<ApplicationId>,
     /// With this label: its name and its value.

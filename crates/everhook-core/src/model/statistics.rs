@@ -6,7 +6,7 @@ use std::{ops::Index, time::Duration};
 
 use crate::{
     ids::LaneId,
-    model::{Attempt, AttemptStatus, ClockReset, FailingClock, FailingRule, FailureCategory, Histogram},
+    model::{Attempt, AttemptStatus, ClockReset, DeliveryCounts, FailingClock, FailingRule, FailureCategory, Histogram},
     time::Timestamp,
 };
 
@@ -25,6 +25,8 @@ pub struct AttemptStatistics {
     pub durations: Histogram,
     /// What calls were answered with. They are more than the attempts: an answer may come from a cache, and calls may share a request.
     pub answers: AnswerCounts,
+    /// The deliveries that ended with one of the attempts, by which it was.
+    pub deliveries: DeliveryCounts,
     /// When the last one succeeded.
     pub last_success_at: Option<Timestamp>,
     /// When the last one failed.
@@ -38,6 +40,7 @@ impl AttemptStatistics {
             return;
         }
         self.count(attempt.failure_category, attempt.duration, at);
+        self.deliveries.add_last(attempt);
     }
 
     /// Counts a call that took so long, and failed for the reason given or succeeded.
@@ -63,6 +66,7 @@ impl AttemptStatistics {
         self.duration_sum = self.duration_sum.saturating_add(other.duration_sum);
         self.durations.merge(&other.durations);
         self.answers.merge(&other.answers);
+        self.deliveries.merge(&other.deliveries);
         self.last_success_at = self.last_success_at.max(other.last_success_at);
         self.last_failure_at = self.last_failure_at.max(other.last_failure_at);
     }

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::model::{BreakerState, PhaseTimes};
+use crate::model::{BreakerState, DeliveryCounts, DeliveryEnd, PhaseTimes};
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(secs)
@@ -90,6 +90,36 @@ fn minutes_add_up_to_a_day() {
     let occurred: Vec<_> = statistics.failures.occurred().collect();
     assert_eq!(occurred, [(FailureCategory::Timeout, 1), (FailureCategory::ServerError, 2)]);
     assert_eq!((statistics.last_success_at, statistics.last_failure_at), (Some(at(61)), Some(at(70))));
+}
+
+#[test]
+fn deliveries_are_counted_by_the_attempt_that_ended_them() {
+    let ended = |status: AttemptStatus, number: u32| {
+        let failure = (status != AttemptStatus::Success).then_some(FailureCategory::ServerError);
+        Attempt { status, number, ..attempt(failure, 10) }
+    };
+    let mut statistics = AttemptStatistics::default();
+    use AttemptStatus::{Exhausted, Failed, Parked, Success};
+    let attempts = [
+        (Success, 1),
+        (Success, 1),
+        (Failed, 1),
+        (Success, 2),
+        (Success, 3),
+        (Success, 9),
+        (Parked, 1),
+        (Failed, 2),
+        (Exhausted, 1),
+        (Exhausted, 7),
+    ];
+    attempts.into_iter().for_each(|(status, number)| statistics.add(&ended(status, number), at(1)));
+    assert_eq!(DeliveryEnd::ALL.map(|end| statistics.deliveries[end]), [2, 1, 2, 2]);
+    assert_eq!(statistics.deliveries.total(), 7);
+    let other = statistics.clone();
+    statistics.merge(&other);
+    assert_eq!(DeliveryEnd::ALL.map(|end| statistics.deliveries[end]), [4, 2, 4, 4]);
+    assert_eq!(statistics.deliveries.rate(DeliveryEnd::SecondAttempt).map(f64::round), Some(14.0));
+    assert_eq!(DeliveryCounts::default().rate(DeliveryEnd::Dead), None);
 }
 
 #[test]

@@ -127,6 +127,8 @@ const ALERT: &[Field] = &[
     field("summary", Text, Always),
     field("recipients", Recipients, Always),
     field("owner_email", Text, Sometimes),
+    field("node", Text, Sometimes),
+    field("sent_directly", Flag, Sometimes),
 ];
 
 /// Every type that is published, in the order of the documents.

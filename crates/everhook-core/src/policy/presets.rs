@@ -8,12 +8,15 @@ use uuid::Uuid;
 
 use crate::{
     ids::ScheduleId,
-    model::{Backoff, Jitter, RetrySchedule, ScheduleName, Strategy},
+    model::{Backoff, CallBackoff, Jitter, RetrySchedule, ScheduleName, Strategy},
     policy::retry::{DELAY_MAX, DELAY_MIN},
 };
 
 /// The presets' names; the first is meant where nothing is said.
 pub const NAMES: [&str; 7] = ["standard", "backoff", "relay", "job", "ingest", "notify", "patient"];
+
+/// What the schedule of jobs is called whose manifest says how they are retried: it is no preset either.
+const MANIFEST_RETRY_NAME: &str = "manifest";
 
 /// What a schedule made from a `retry_config` is called: it is no preset, and must not pass for one.
 pub const RETRY_CONFIG_NAME: &str = "retry_config";
@@ -65,7 +68,8 @@ fn backoff() -> RetrySchedule {
     }
 }
 
-fn relay() -> RetrySchedule {
+/// For forwarding to a service that is up or soon will be: also for telling the callers of jobs.
+pub fn relay() -> RetrySchedule {
     RetrySchedule {
         jitter: Jitter::Later(Duration::from_millis(500)),
         timeout: Some(Duration::from_secs(5)),
@@ -107,6 +111,20 @@ pub fn job_by(retry: JobRetry) -> RetrySchedule {
         timeout: Some(Duration::from_secs(30)),
         ..named(JOB, retry.max_attempts, growing(retry.initial_delay, retry.multiplier, retry.max_delay))
     }
+}
+
+/// For the jobs of a capability whose manifest says how often its app is asked, and how the delays between that grow.
+pub fn job_retried(retry: JobRetry, max_attempts: u32, backoff: CallBackoff) -> RetrySchedule {
+    let preset = job_by(retry);
+    if (max_attempts, backoff) == (preset.max_attempts, CallBackoff::Exponential) {
+        return preset;
+    }
+    let strategy = match backoff {
+        CallBackoff::Exponential => preset.strategy,
+        CallBackoff::Linear => seconds(1..=u64::from(max_attempts)),
+        CallBackoff::Fixed => seconds([1]),
+    };
+    RetrySchedule { name: ScheduleName(MANIFEST_RETRY_NAME.to_owned()), strategy, max_attempts, ..preset }
 }
 
 /// For what providers sent, on its way into a processor.
@@ -227,6 +245,24 @@ mod tests {
             assert_eq!(preset.timeout, timeout_secs.map(Duration::from_secs), "{name}");
         }
         assert_eq!(preset("eager"), None);
+    }
+
+    #[test]
+    fn the_jobs_of_a_manifest_are_retried_as_it_says_and_otherwise_as_the_preset_does() {
+        assert_eq!(job_retried(JobRetry::default(), 3, CallBackoff::Exponential), job());
+        let five = JobRetry { max_attempts: 5, ..JobRetry::default() };
+        assert_eq!(job_retried(five, 5, CallBackoff::Exponential), job_by(five));
+        let delays = |attempts, backoff| {
+            let schedule = job_retried(JobRetry::default(), attempts, backoff);
+            assert_eq!((schedule.max_attempts, schedule.jitter, schedule.timeout), (attempts, job().jitter, job().timeout));
+            assert_eq!(schedule.name.0, "manifest");
+            let delay = |n| crate::policy::retry::nominal_delay(&schedule, n).as_secs();
+            (1..attempts).map(delay).collect::<Vec<_>>()
+        };
+        assert_eq!(delays(1, CallBackoff::Exponential), [0; 0]);
+        assert_eq!(delays(7, CallBackoff::Exponential), [1, 2, 4, 8, 16, 30]);
+        assert_eq!(delays(5, CallBackoff::Linear), [1, 2, 3, 4]);
+        assert_eq!(delays(4, CallBackoff::Fixed), [1, 1, 1]);
     }
 
     #[test]

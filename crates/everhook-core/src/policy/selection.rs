@@ -115,7 +115,7 @@ mod tests {
             (Some(mine), None, None, 100, false),
         ];
         for (application, label, from, to, expected) in table {
-            let selection = ErasureSelection { application, label, from: from.map(at), to: at(to) };
+            let selection = ErasureSelection { deleted_organization: None, application, label, from: from.map(at), to: at(to) };
             assert_eq!(takes_for_erasure(&selection, &event), expected, "{selection:?}");
             let erased = ErasureCandidate { is_erased: true, ..event.clone() };
             assert!(!takes_for_erasure(&selection, &erased), "it was erased before");

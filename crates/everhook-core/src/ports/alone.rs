@@ -71,7 +71,7 @@ impl Changes for SingleNode {
 #[async_trait]
 impl ThrottleStore for SingleNode {
     async fn exchange(&self, _asks: Vec<Ask>) -> Result<Vec<Grant>, StoreError> {
-        Err(StoreError::unavailable("nobody is there to share with"))
+        Err(StoreError::unavailable("this store is not shared with other nodes"))
     }
 }
 

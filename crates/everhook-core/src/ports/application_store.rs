@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
-    model::{Application, ApplicationKind, AuditEntry, CheckChange, Page, PageRequest},
+    model::{Application, ApplicationKind, AuditEntry, CheckChange, Operation, Page, PageRequest, Selection},
     ports::{Created, Deleted, StoreError, Updated},
     time::Timestamp,
 };
@@ -39,8 +39,9 @@ pub trait ApplicationStore: Send + Sync {
     ) -> Result<Updated, StoreError>;
 
     /// Deletes an application that is not built in: from the end of this write on it is not found, nothing is published to it, its name and uid are
-    /// free, its owner has no channel for it any more, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_contents`](Self::delete_contents).
-    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError>;
+    /// free, its owner has no channel for it any more, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_contents`](Self::delete_contents), and the data of its events to
+    /// the operation, which begins in the same write.
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError>;
 
     /// Deletes some of what deleted organizations and applications have left: about `limit` endpoints, each as a change of its state would. Call it
     /// again
@@ -55,4 +56,15 @@ pub struct ContentsDeleted {
     pub awaited: Vec<(ApplicationId, EndpointId)>,
     /// Whether there may be more.
     pub has_more: bool,
+}
+
+/// What is written with the deletion of something that has events.
+#[derive(Clone, Debug)]
+pub struct Deletion {
+    /// What the audit log says of it.
+    pub entry: AuditEntry,
+    /// The operation that erases the data of the events, of kind [`OperationKind::DeleteData`](crate::model::OperationKind::DeleteData).
+    pub operation: Operation,
+    /// Which events these are.
+    pub selection: Selection,
 }

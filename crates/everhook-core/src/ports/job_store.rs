@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{DeliveryId, EventId},
-    model::{JobAnswer, JobAttempt, JobRecord},
+    model::{JobAnswer, JobAttempt, JobProgress, JobRecord},
     ports::StoreError,
     time::Timestamp,
 };
@@ -23,8 +23,22 @@ pub trait JobStore: Send + Sync {
     /// The record of a job; `None` if the app was never asked, or it is gone.
     async fn job(&self, id: EventId) -> Result<Option<JobRecord>, StoreError>;
 
-    /// Keeps what the app said about a job, if it is the first to be said for this delivery and the delivery has not ended.
+    /// Keeps what the app said about a job, if it is the first to be said for this delivery and the delivery has not ended. What is said in a
+    /// contract test ([`JobRecord::is_contract_test`]) is kept until that is over.
     async fn answer_job(&self, id: EventId, delivery: DeliveryId, answer: JobAnswer) -> Result<JobAnswered, StoreError>;
+
+    /// Keeps how far an app says that it is with a job, in place of what it said before, if it has not said how it ended, the delivery has not ended, and it
+    /// last said so at or before `last_at_most`.
+    async fn note_job_progress(
+        &self,
+        id: EventId,
+        delivery: DeliveryId,
+        progress: JobProgress,
+        last_at_most: Timestamp,
+    ) -> Result<JobProgressed, StoreError>;
+
+    /// Removes the record of a contract test; does nothing to any other.
+    async fn end_contract_test(&self, id: EventId) -> Result<(), StoreError>;
 
     /// Removes some records of jobs whose app was last asked before an instant, at most `limit`. Says how many.
     async fn forget_jobs(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError>;
@@ -38,5 +52,16 @@ pub enum JobAnswered {
     /// The app said this before.
     Before(JobAnswer),
     /// The delivery has ended, or another has taken its place.
+    Ended,
+}
+
+/// What became of a progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobProgressed {
+    /// It is durable.
+    Noted,
+    /// The app said something a moment ago: this.
+    TooSoon(JobProgress),
+    /// The delivery has ended, or another has taken its place, or the app has said how the job ended.
     Ended,
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AppCheckPlan, Application, AuditEntry, KeptManifest, RetrySchedule, SealedSecrets},
+    ids::{ApplicationId, OrganizationId},
+    model::{AppCheckPlan, Application, AuditEntry, JobLane, KeptManifest, SealedSecrets},
     ports::{Effect, StoreError},
 };
 
@@ -18,12 +18,13 @@ pub trait ManifestStore: Send + Sync {
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
     /// Keeps a manifest, if its version is the next one (1 for the first) and its application is still as it was read, and makes the lanes of its
-    /// capabilities that are not there yet. Its app is checked as `check` says from now on, and no more if it is `None`. The channels of owners follow from it.
+    /// capabilities that are not there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as
+    /// `check` says from now on, and no more if it is `None`. The channels of owners follow from it.
     async fn put_manifest(
         &self,
         read: Application,
         manifest: KeptManifest,
-        lanes: ManifestLanes,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
@@ -34,15 +35,6 @@ pub trait ManifestStore: Send + Sync {
 
     /// Keeps what signs from now on, if nobody changed it since it was `read` and the application is there. Says whether it did.
     async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError>;
-}
-
-/// The lanes that follow from a manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ManifestLanes {
-    /// Which.
-    pub ids: Vec<LaneId>,
-    /// How new jobs in them are retried. The manifest keeps it until it is put again.
-    pub jobs: RetrySchedule,
 }
 
 /// What the manifests of one organization may have together.

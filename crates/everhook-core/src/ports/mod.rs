@@ -44,6 +44,7 @@ mod outbox;
 mod outcomes;
 mod parked_deliveries;
 mod remote_hints;
+mod requester;
 mod retention;
 mod retry_schedule_store;
 mod sealing_store;
@@ -65,7 +66,7 @@ pub use alert_store::{AlertChange, AlertFilter, AlertRulePut, AlertRuleStore, Al
 pub use alone::SingleNode;
 pub use api_key_store::ApiKeyStore;
 pub use app_health_store::AppHealthStore;
-pub use application_store::{ApplicationStore, ContentsDeleted};
+pub use application_store::{ApplicationStore, ContentsDeleted, Deletion};
 pub use approval_store::{ApprovalFilter, ApprovalRequested, ApprovalStore, Decided};
 pub use archive::{Archive, ArchiveError, ArchiveRecord, ArchiveStatus};
 pub use audit_log::{ActorFilter, AuditFilter, AuditLog, Effect};
@@ -103,13 +104,13 @@ pub use history::{
     DeadLetterFilter, DeliveryFilter, DeliveryStatus, Discarded, EventFilter, EventSummary, History, ReceivedFilter, ReceivedSummary,
     TimeRange,
 };
-pub use job_store::{JobAnswered, JobStore};
+pub use job_store::{JobAnswered, JobProgressed, JobStore};
 pub use lanes::{InLane, LaneReport, Lanes, Withdrawal};
 pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
     Roles, Terms,
 };
-pub use manifest_store::{ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, SecretsChange};
+pub use manifest_store::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange};
 pub use notifier::{EmailMessage, Notifier};
 pub use operation_candidates::{EventCandidate, OperationCandidates, Scan, Scanned};
 pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, SelectionStep};
@@ -118,6 +119,7 @@ pub use outbox::{Alert, AlertId, Outbox};
 pub use outcomes::{Created, Deleted, Updated};
 pub use parked_deliveries::{OrphanedLane, ParkedDeliveries, Release, Unparked};
 pub use remote_hints::{RemoteHints, WaitingQueue};
+pub use requester::{request, requester, set_requester};
 pub use retention::{Expiring, ExpiringId, Place, Purge, Purged, Retention, RetentionClass, RowCount, Stored, StoredTable};
 pub use retry_schedule_store::{MoveEndpoints, Moved, RetryScheduleStore, ScheduleDeleted, ScheduleRef};
 pub use sealing_store::{PassEnd, RESEAL_BYTES, RESEAL_ROWS, Resealed, RotationBegun, SealingStore};

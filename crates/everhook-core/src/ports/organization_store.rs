@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{OrganizationId, Ref},
     model::{Application, AuditEntry, Organization, Page, PageRequest},
-    ports::{Created, Deleted, StoreError, Updated},
+    ports::{Created, Deleted, Deletion, StoreError, Updated},
     time::Timestamp,
 };
 
@@ -28,9 +28,9 @@ pub trait OrganizationStore: Send + Sync {
     async fn update_organization(&self, read: Organization, changed: Organization, entry: AuditEntry) -> Result<Updated, StoreError>;
 
     /// Deletes an organization: from the end of this write on it is not found, nothing is published to its applications, its uid is free, and its keys
-    /// are revoked. What it has is left to [`ApplicationStore::delete_contents`](super::ApplicationStore::delete_contents). The entry is another organization's: its own log is read by
-    /// nobody.
-    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError>;
+    /// are revoked. What it has is left to [`ApplicationStore::delete_contents`](super::ApplicationStore::delete_contents), and the data of its events to the
+    /// operation, which begins in the same write. The entry and the operation are another organization's: its own are read by nobody.
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, deletion: Deletion) -> Result<Deleted, StoreError>;
 
     /// Writes an organization's row unchanged: shows whether the store takes writes.
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError>;

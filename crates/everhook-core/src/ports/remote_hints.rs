@@ -27,6 +27,11 @@ pub trait RemoteHints: Send + Sync {
     fn is_away(&self) -> bool {
         false
     }
+
+    /// How many attempts in a row to connect to what should carry them failed; 0 while it is connected, and where there is nothing to connect to.
+    fn failed_reconnects(&self) -> u32 {
+        0
+    }
 }
 
 /// One queue of one lane in which something waits.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{LaneId, SourceId},
-    model::{AttemptStatistics, ClockReset, EndpointActivity, FailingRule, SourceTally, Tally},
+    model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingRule, SourceTally, Tally},
     ports::StoreError,
     time::Timestamp,
 };
@@ -21,8 +21,16 @@ pub trait Statistics: Send + Sync {
     /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError>;
 
-    /// What happened at an endpoint, or in all lanes of the application or organization whose id this is, from `from` until before `to`, in whole minutes: those that are only touched count too. It costs as much as
-    /// there are minutes with attempts in it, however many attempts they had.
+    /// Adds what happened in parts of organizations to what is kept, in one atomic write. Where an organization has more parts of a kind than are told apart,
+    /// new ones are counted under [`BreakdownKind::others`](crate::model::BreakdownKind::others).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
+    async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError>;
+
+    /// What happened at an endpoint, or in all lanes of the application, organization or part of one whose id this is, from `from` until before `to`, in whole
+    /// minutes: those that are only touched count too. Whole days and hours in it are read as such, so that it costs as much as there are days, however
+    /// many attempts they had.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be read.

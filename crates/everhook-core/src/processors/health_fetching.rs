@@ -28,8 +28,11 @@ pub(super) enum Confirmed {
 }
 
 impl HealthProcessor {
-    /// Fetches an activity and writes it. One that is not there for us any more loses its metric.
+    /// Fetches an activity and writes it, unless the athlete does not share activities. One that is not there for us any more loses its metric.
     pub(super) async fn fetch_activity(&self, task: Task<'_>, id: RecordId) -> Result<Sent, StoreError> {
+        if !any_allows(&task, Permissions::reads_strava_activities) {
+            return Ok(not_allowed(&task));
+        }
         let body = match self.access.ask(&task.user, &task.connected, Question::Activity(&id)).await {
             Ok(Answer::Body(body)) => body,
             Err(Unanswered::Provider(NoAnswer::NotFound)) => return self.delete_activity(&task, id).await,
@@ -49,7 +52,7 @@ impl HealthProcessor {
     /// Fetches the data of a ping and writes it, unless the user does not allow that any more.
     pub(super) async fn fetch_ping(&self, task: Task<'_>, data: GarminType, callback_url: &str) -> Result<Sent, StoreError> {
         if !may_fetch(&task, data) {
-            return Ok(done(&task.report(json!({ "note": "not fetched: the user's permissions do not include this data" }))));
+            return Ok(not_allowed(&task));
         }
         let body = match self.access.ask(&task.user, &task.connected, Question::Ping { data, callback_url }).await {
             Ok(Answer::Body(body)) => body,
@@ -111,9 +114,17 @@ fn may_fetch(task: &Task<'_>, data: GarminType) -> bool {
         GarminType::Activities | GarminType::ManuallyUpdatedActivities => &[Permissions::ACTIVITY_EXPORT],
         _ => &[Permissions::HEALTH_EXPORT, Permissions::WELLNESS_EXPORT],
     };
-    let allows = |permissions: &Permissions| names.iter().any(|name| permissions.has(name));
+    any_allows(task, |permissions| names.iter().any(|name| permissions.has(name)))
+}
+
+/// Whether a connection of the user allows something, or nobody said what any of them allows.
+fn any_allows(task: &Task<'_>, allows: impl FnMut(&Permissions) -> bool) -> bool {
     let mut known = task.connected.iter().filter_map(|connection| connection.permissions.as_ref()).peekable();
     known.peek().is_none() || known.any(allows)
+}
+
+fn not_allowed(task: &Task<'_>) -> Sent {
+    done(&task.report(json!({ "note": "not fetched: the user's permissions do not include this data" })))
 }
 
 /// What came of asking in vain, as an attempt shows it.

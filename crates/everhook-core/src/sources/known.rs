@@ -107,9 +107,10 @@ impl Known {
         self.make_room();
     }
 
-    /// Whether it knows the source as it was after this one.
-    pub(super) fn has_newer(&self, than: &Source) -> bool {
-        self.sources.get(&than.id).is_some_and(|entry| entry.source.source.updated_at > than.updated_at)
+    /// The source as it was after this one, if that is known.
+    pub(super) fn newer(&self, than: &Source) -> Option<Arc<OpenSource>> {
+        let known = &self.sources.get(&than.id)?.source;
+        (known.source.updated_at > than.updated_at).then(|| known.clone())
     }
 
     /// Notes that the store has no such source.

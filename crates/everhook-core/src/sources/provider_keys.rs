@@ -1,6 +1,9 @@
 //! Keys that stand on providers' servers: fetched when a request needs one, remembered for the next, by one fetch at a time for each.
 //!
 //! Where a key cannot be fetched, nobody can say whose a request is: the provider is asked to send it again.
+//!
+//! A key that is half way to its end is fetched again beside the request that uses it, so that no provider waits for that, and a server that is away for
+//! hours is not noticed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -20,10 +23,11 @@ use crate::{
     reading::Reading,
 };
 
-/// After so long a key is fetched again; the old one is good for as long again while that fails.
+/// After so long a key is fetched again at its next use; the old one is good for as long again while that fails.
 const REFRESHED_AFTER: Duration = Duration::from_secs(12 * 3600);
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
-/// A set of keys that did not verify a request may have changed. Requests that nobody signed must not have it fetched more often than this.
+/// A set of keys that did not verify a request may have changed. Requests that nobody signed must not have it fetched more often than this, whether that
+/// succeeds or fails.
 const DOUBTED_AFTER: Duration = Duration::from_secs(60);
 /// For how long nobody asks again after a fetch failed.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -65,6 +69,8 @@ struct Remembered {
     failures: Shared<(Duration, NotFetched)>,
     /// How many keys are being fetched for whom.
     fetching: FxHashMap<OrganizationId, usize>,
+    /// Those that are being fetched again beside the requests that use them.
+    refreshing: FxHashSet<KeyRequest>,
 }
 
 /// Things by keys, of which organizations have their shares.
@@ -122,6 +128,18 @@ impl Drop for Place<'_> {
     }
 }
 
+/// A key that is being fetched again, until it is dropped.
+struct Refreshing {
+    keys: Arc<ProviderKeys>,
+    request: KeyRequest,
+}
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        self.keys.lock().refreshing.remove(&self.request);
+    }
+}
+
 impl ProviderKeys {
     pub(super) fn new(transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> Self {
         Self { transport, clock, known: Mutex::default(), reading: Reading::default(), fetches: Semaphore::new(FETCHES_MAX) }
@@ -131,24 +149,32 @@ impl ProviderKeys {
     ///
     /// # Errors
     /// [`NotFetched`] if it is not known and cannot be fetched.
-    pub async fn get(&self, organization: OrganizationId, request: &KeyRequest) -> Result<Arc<KnownKey>, NotFetched> {
-        self.get_not_older_than(REFRESHED_AFTER, organization, request).await
+    pub async fn get(self: &Arc<Self>, organization: OrganizationId, request: &KeyRequest) -> Result<Arc<KnownKey>, NotFetched> {
+        let Some(key) = self.find(request, KEPT_FOR) else { return self.fetch_in_turn(KEPT_FOR, organization, request).await };
+        if self.clock.uptime().saturating_sub(key.fetched_at) >= REFRESHED_AFTER {
+            self.refresh_beside(organization, request);
+        }
+        Ok(key)
     }
 
     /// The key once more, if the one that did not verify a request may be out of date; `None` if it is not.
     ///
     /// # Errors
-    /// [`NotFetched`] if it cannot be fetched.
+    /// [`NotFetched`] if it cannot be fetched, or could not within the last minute: nobody can say then whose the request is.
     pub async fn get_again(
         &self,
         doubted: &KnownKey,
         organization: OrganizationId,
         request: &KeyRequest,
     ) -> Result<Option<Arc<KnownKey>>, NotFetched> {
-        if self.clock.uptime().saturating_sub(doubted.fetched_at) < DOUBTED_AFTER {
+        let now = self.clock.uptime();
+        if now.saturating_sub(doubted.fetched_at) < DOUBTED_AFTER {
             return Ok(None);
         }
-        let key = self.get_not_older_than(DOUBTED_AFTER, organization, request).await?;
+        if let Some(why) = self.failure_within(DOUBTED_AFTER, request, now) {
+            return Err(why);
+        }
+        let key = self.fetch_in_turn(DOUBTED_AFTER, organization, request).await?;
         Ok((key.fetched_at > doubted.fetched_at).then_some(key))
     }
 
@@ -160,26 +186,36 @@ impl ProviderKeys {
         self.request(organization, url).await.map(drop)
     }
 
-    async fn get_not_older_than(
-        &self,
-        age: Duration,
-        organization: OrganizationId,
-        request: &KeyRequest,
-    ) -> Result<Arc<KnownKey>, NotFetched> {
-        if let Some(key) = self.find(request, age) {
-            return Ok(key);
+    /// Fetches a key again while its requests go on with the one that is known. A failure is remembered, and costs nothing more.
+    fn refresh_beside(self: &Arc<Self>, organization: OrganizationId, request: &KeyRequest) {
+        let is_failing = self.failure_within(DOUBTED_AFTER, request, self.clock.uptime()).is_some();
+        if is_failing || !self.lock().refreshing.insert(request.clone()) {
+            return;
         }
+        let refreshing = Refreshing { keys: self.clone(), request: request.clone() };
+        tokio::spawn(async move {
+            let Refreshing { keys, request } = &refreshing;
+            if let Err(NotFetched(why)) = keys.fetch_in_turn(REFRESHED_AFTER, organization, request).await {
+                tracing::warn!("cannot refresh a provider's key; the one that is known is used: {why}");
+            }
+        });
+    }
+
+    /// Fetches a key, unless somebody fetched it within the time given while this waited for its turn.
+    async fn fetch_in_turn(&self, age: Duration, organization: OrganizationId, request: &KeyRequest) -> Result<Arc<KnownKey>, NotFetched> {
         let fetched = self.reading.read(request.clone(), async {
             match self.find(request, age) {
-                // It may have been fetched while this waited for its turn.
                 Some(key) => Ok(Some(key)),
                 None => self.fetch(organization, request).await.map(Some),
             }
         });
-        match fetched.await {
-            Ok(key) => key.ok_or_else(|| NotFetched("the key is not there".to_owned())),
-            Err(error) => self.find(request, KEPT_FOR).ok_or(error),
-        }
+        fetched.await?.ok_or_else(|| NotFetched("the key is not there".to_owned()))
+    }
+
+    /// Why a fetch failed, if one did so lately.
+    fn failure_within(&self, time: Duration, request: &KeyRequest, now: Duration) -> Option<NotFetched> {
+        let failure = self.lock().failures.get(request, now);
+        failure.filter(|(failed_at, _)| now.saturating_sub(*failed_at) < time).map(|(_, why)| why)
     }
 
     fn find(&self, request: &KeyRequest, age: Duration) -> Option<Arc<KnownKey>> {
@@ -200,9 +236,7 @@ impl ProviderKeys {
 
     async fn fetch(&self, organization: OrganizationId, request: &KeyRequest) -> Result<Arc<KnownKey>, NotFetched> {
         let began_at = self.clock.uptime();
-        if let Some((failed_at, why)) = self.lock().failures.get(request, began_at)
-            && began_at.saturating_sub(failed_at) < ASKED_AGAIN_AFTER
-        {
+        if let Some(why) = self.failure_within(ASKED_AGAIN_AFTER, request, began_at) {
             return Err(why);
         }
         let too_many = || NotFetched("too many keys are being fetched".to_owned());
@@ -244,77 +278,5 @@ impl ProviderKeys {
 }
 
 #[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-    use futures_util::FutureExt as _;
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::{inbound::KeyAnswer, model::Report, time::Timestamp};
-
-    struct Hanging;
-
-    #[async_trait]
-    impl Transport for Hanging {
-        async fn send(&self, _: OutgoingRequest) -> Report {
-            std::future::pending().await
-        }
-    }
-
-    struct Still;
-
-    #[async_trait]
-    impl Clock for Still {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_secs(1_000)
-        }
-
-        fn uptime(&self) -> Duration {
-            Duration::from_secs(1_000)
-        }
-
-        async fn sleep_until(&self, _: Timestamp) {}
-    }
-
-    fn organization(n: u128) -> OrganizationId {
-        OrganizationId::from_uuid(Uuid::from_u128(n))
-    }
-
-    fn request(n: u32) -> KeyRequest {
-        KeyRequest { url: format!("https://keys.example/{n}"), answer: KeyAnswer::Certificate }
-    }
-
-    #[test]
-    fn an_organization_whose_key_servers_hang_takes_two_places_and_others_have_theirs() {
-        let keys = ProviderKeys::new(Arc::new(Hanging), Arc::new(Still));
-        let requests: Vec<KeyRequest> = (0..5).map(request).collect();
-        let mut begun = Vec::new();
-        for request in &requests[..2] {
-            let mut get = Box::pin(keys.get(organization(1), request));
-            assert!((&mut get).now_or_never().is_none(), "it is being fetched");
-            begun.push(get);
-        }
-        let third = keys.get(organization(1), &requests[2]).now_or_never();
-        assert!(matches!(third, Some(Err(NotFetched(_)))), "it is refused at once");
-        assert!(keys.get(organization(2), &requests[3]).now_or_never().is_none(), "another organization has places of its own");
-        // Whoever gives up leaves its place.
-        drop(begun);
-        assert!(keys.get(organization(1), &requests[4]).now_or_never().is_none());
-        assert!(keys.lock().fetching.is_empty());
-    }
-
-    #[test]
-    fn an_organization_with_many_keys_drops_its_own_and_past_the_whole_whoever_has_most_does() {
-        let (mut shared, at) = (Shared::default(), Duration::from_secs);
-        shared.keep(organization(1), request(0), (), at(0));
-        for n in 1..1_000 {
-            shared.keep(organization(2), request(n), (), at(u64::from(n)));
-        }
-        assert_eq!(shared.0.len(), 1 + KEYS_OF_ORGANIZATION_MAX);
-        for n in 1_000..3_000 {
-            shared.keep(organization(u128::from(n % 20 + 3)), request(n), (), at(u64::from(n)));
-        }
-        assert_eq!(shared.0.len(), KEYS_MAX);
-        assert!(shared.get(&request(0), at(9_000)).is_some() && shared.get(&request(2_999), at(9_000)).is_some());
-    }
-}
+#[path = "provider_keys_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@
 //!
 //! If another event has its idempotency key meanwhile, it becomes an event of its own all the same, under its id as key: a publisher that was
 //! answered cannot be told any more. Only if that other event was erased, the two are taken for the same: erasing must not be undone.
+//! What a provider sent twice is stored twice also if it is the same byte for byte, as `receive` does: the second says what it repeats, and goes to nobody.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -83,8 +84,8 @@ struct Round {
     stored: Vec<i64>,
     /// Those whose key was taken.
     aliases: Vec<EventAlias>,
-    /// Positions of those whose key another event has.
-    key_reused: Vec<(i64, EventId)>,
+    /// Positions of those that are to be recorded once more with a key of their own, and the events that have theirs.
+    key_taken: Vec<(i64, EventId)>,
     failure: Option<StoreError>,
 }
 
@@ -134,8 +135,8 @@ impl SpoolTransfer {
             let round = self.record(drafts).await;
             waiting.retain(|spooled| !round.stored.contains(&spooled.position));
             for spooled in &mut waiting {
-                let reused = round.key_reused.iter().find(|(position, _)| *position == spooled.position);
-                reused.into_iter().for_each(|(_, original)| give_own_key(spooled, *original));
+                let taken = round.key_taken.iter().find(|(position, _)| *position == spooled.position);
+                taken.into_iter().for_each(|(_, original)| give_own_key(spooled, *original));
             }
             self.conclude(round).await?;
             ended?;
@@ -184,6 +185,9 @@ impl SpoolTransfer {
                     round.stored.push(position);
                     draft.hand_over(sequence_number, &held, &mut committed);
                 }
+                Ok(Recorded::Duplicate { event, .. }) if event != id && draft.incoming.event.received.is_some() => {
+                    round.key_taken.push((position, event));
+                }
                 Ok(Recorded::Duplicate { event, .. }) => {
                     round.stored.push(position);
                     // Its own id: it was recorded before, by a try whose answer was lost or by a node that died before it was removed.
@@ -202,7 +206,7 @@ impl SpoolTransfer {
                         event.id = %id,
                         "the spooled event {id} has the idempotency key of {original}, a different event; it is stored with its own id as key"
                     );
-                    round.key_reused.push((position, original));
+                    round.key_taken.push((position, original));
                 }
                 Ok(Recorded::ConfigChanged) => self.line.catalog.forget(draft.incoming.event.application),
                 Err(error) => {
@@ -230,8 +234,8 @@ impl SpoolTransfer {
     }
 }
 
-/// Gives an event its own id as its idempotency key, because another event has the one that its publisher gave. The publisher was told that it was
-/// accepted before the store could say so: it is not refused any more. A crash before it leaves the spool does the same again, under the same id.
+/// Gives an event its own id as its idempotency key, because another event has the one that its publisher or provider gave. The publisher was told that it
+/// was accepted before the store could say so: it is not refused any more. A crash before it leaves the spool does the same again, under the same id.
 fn give_own_key(spooled: &mut SpooledEvent, original: EventId) {
     let incoming = &mut spooled.incoming;
     // A provider's id says that two are the same: it repeats the other one, and is delivered to nobody.

@@ -99,8 +99,8 @@ fn main() -> ExitCode {
     let hours = *runs as f64 * arguments.hours;
     say(&format!("{runs} runs, {hours:.0} simulated hours in {:.0} s", began.elapsed().as_secs_f64()));
     say(&format!(
-        "{} events, {} pushes and {} jobs accepted; {} deliveries delivered, {} dead, {} cancelled",
-        tally.accepted, tally.received, tally.jobs, tally.delivered, tally.dead, tally.cancelled
+        "{} events, {} pushes and {} jobs accepted; {} mails taken; {} deliveries delivered, {} dead, {} cancelled",
+        tally.accepted, tally.received, tally.jobs, tally.mails, tally.delivered, tally.dead, tally.cancelled
     ));
     say(&format!("{} requests, {} of them repeated", tally.requests, tally.repeated));
     say(&format!("{} deliveries in order, {} openings of breakers, {} changes by owners", tally.ordered, tally.openings, tally.changes));

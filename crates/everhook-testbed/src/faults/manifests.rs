@@ -7,11 +7,11 @@ use everhook_core::{
     ids::{ApplicationId, ApprovalId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{
         AppCheck, AppCheckPlan, AppHealth, Application, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw,
-        JobAnswer, JobAttempt, JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
+        JobAnswer, JobAttempt, JobLane, JobProgress, JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
     },
     ports::{
-        Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobStore,
-        ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, SecretsChange, StoreError,
+        Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobProgressed,
+        JobStore, ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError,
     },
     time::Timestamp,
 };
@@ -29,7 +29,7 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
         &self,
         read: Application,
         manifest: KeptManifest,
-        lanes: ManifestLanes,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
@@ -158,6 +158,20 @@ impl<S: JobStore> JobStore for Faulty<S> {
 
     async fn answer_job(&self, id: EventId, delivery: DeliveryId, answer: JobAnswer) -> Result<JobAnswered, StoreError> {
         through!(self, self.store.answer_job(id, delivery, answer))
+    }
+
+    async fn note_job_progress(
+        &self,
+        id: EventId,
+        delivery: DeliveryId,
+        progress: JobProgress,
+        last_at_most: Timestamp,
+    ) -> Result<JobProgressed, StoreError> {
+        through!(self, self.store.note_job_progress(id, delivery, progress, last_at_most))
+    }
+
+    async fn end_contract_test(&self, id: EventId) -> Result<(), StoreError> {
+        through!(self, self.store.end_contract_test(id))
     }
 
     async fn forget_jobs(&self, before: Timestamp, limit: u32) -> Result<u32, StoreError> {

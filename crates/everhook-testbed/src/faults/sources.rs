@@ -1,5 +1,7 @@
 //! Sources that cannot be read or written on demand.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, SourceId},
@@ -21,7 +23,11 @@ impl<S: SourceStore> SourceStore for Faulty<S> {
     }
 
     async fn source_by_id(&self, id: SourceId) -> Result<Option<Source>, StoreError> {
-        through!(self, self.store.source_by_id(id))
+        let answer: Result<_, StoreError> = async { through!(self, self.store.source_by_id(id)) }.await;
+        if self.faults.holds_source_reads.load(Ordering::Relaxed) {
+            self.faults.source_reads.notified().await;
+        }
+        answer
     }
 
     async fn sources(

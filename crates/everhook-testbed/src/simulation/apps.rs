@@ -1,12 +1,13 @@
-//! An organization that calls an app. Some calls must be answered in time, whatever the app does; others are jobs that the app takes and calls back about,
-//! sometimes twice, sometimes with another result, sometimes never.
+//! An organization that calls an app. Some calls must be answered in time, whatever the app does, if need be by an answer of before; others are jobs that the
+//! app takes and calls back about, sometimes with its progress, sometimes twice, sometimes with another result, sometimes never; and others become a job, or
+//! wait for a person, if the app fails.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
     calls::{Found, answered::AnswerSource, call::CallRequest},
-    ids::{ApplicationId, EventId, OrganizationId, Ref},
+    ids::{ApplicationId, ApprovalId, EventId, OrganizationId, Ref},
     line::Line,
     manage::{
         jobs::{self, CallbackFor, CallbackRefusal, Called},
@@ -30,15 +31,22 @@ use super::{
 pub(super) const APP: &str = "https://app.example";
 /// Where this server is, as the app is told.
 const SERVER: &str = "https://hooks.example";
-/// What is called: one capability is answered at once, the other is done later.
+/// What is called: answered at once, whatever happens; if need be by what is kept; done later; done later if the app fails; decided by a person if it does.
 const AT_ONCE: &str = "sum";
+pub(super) const KEPT: &str = "look";
 const LATER: &str = "report";
+const QUEUED: &str = "message";
+const MANUAL: &str = "join";
+/// Where the answers are given that are kept.
+pub(super) const KEPT_PATH: &str = "/look";
+/// How many questions there are whose answers are kept.
+const QUESTIONS: u64 = 3;
 /// Among how many of the newest requests of jobs the app chooses one to call back about.
 const CHOICE: usize = 10;
 
 /// Who calls, and what is under way.
 pub(super) struct Caller {
-    organization: OrganizationId,
+    pub(super) organization: OrganizationId,
     application: ApplicationId,
     calls: usize,
     under_way: Vec<JoinHandle<()>>,
@@ -67,7 +75,10 @@ impl Simulation {
         let calling = self.settle_neighbor("Calling").await;
         let manifest = json!({ "base_url": APP, "health_path": null, "capabilities": {
             AT_ONCE: { "path": "/sum", "timeout": "1s", "fallback": [{ "type": "default", "static": 0 }] },
-            LATER: { "path": "/report", "async": true, "timeout": "10m" },
+            KEPT: { "path": KEPT_PATH, "timeout": "1s", "fallback": [{ "type": "cache", "ttl": "5m" }, { "type": "error" }] },
+            LATER: { "path": "/report", "async": true, "timeout": "10m", "retry": { "max_attempts": 4, "backoff": "linear" } },
+            QUEUED: { "path": "/message", "timeout": "1s", "fallback": [{ "type": "queue" }] },
+            MANUAL: { "path": "/join", "timeout": "1s", "fallback": [{ "type": "manual" }] },
         } });
         let (by, of) = (Author::server(calling.organization), Ref::Id(calling.application));
         manifests::put(self.world.line(), &by, &of, manifest.to_string(), &target_rules()).await.expect("the manifest is good");
@@ -77,9 +88,14 @@ impl Simulation {
 
     /// Somebody calls the app, or the app calls back.
     pub(super) async fn let_the_caller_act(&mut self) -> Result<(), Violation> {
-        match self.dice.below(8) {
+        match self.dice.below(14) {
             0..2 => self.call(AT_ONCE),
             2..5 => self.call(LATER),
+            5..7 => self.call(KEPT),
+            7 => self.call(QUEUED),
+            8 => self.call(MANUAL),
+            9 => self.report_progress_of_some().await,
+            10 => self.let_a_person_decide().await,
             _ => self.call_back_about_some().await,
         }
         if self.disk.is_off() { self.come_back().await } else { Ok(()) }
@@ -114,7 +130,8 @@ impl Simulation {
         for id in known {
             if let Some(job) = jobs::get(self.world.line(), caller.organization, id).await? {
                 let result = job.result.as_deref().and_then(|result| serde_json::from_slice(result).ok());
-                found.push((id, StoredJob { status: job.status, result }));
+                let progress = job.progress.map(|progress| progress.percent);
+                found.push((id, StoredJob { status: job.status, result, progress }));
             }
         }
         Ok(found)
@@ -126,21 +143,32 @@ impl Simulation {
         let Some(caller) = &mut self.caller else { return };
         caller.under_way.retain(|call| !call.is_finished());
         let (call, organization, application) = (CallNo(caller.calls), caller.organization, caller.application);
+        let cache_key = (capability == KEPT).then(|| format!("question-{}", self.dice.below(QUESTIONS)));
         caller.calls += 1;
         log.note(Happening::CallBegan(call, capability));
         caller.under_way.push(tokio::spawn(async move {
-            let ended = ask(&line, organization, application, capability, clock.now()).await;
+            let ended = ask(&line, (organization, application), capability, cache_key, clock.now()).await;
             note(&log, call, ended);
         }));
     }
 
-    async fn call_back_about_some(&mut self) {
+    /// One of the newest requests about jobs.
+    fn some_asked_job(&mut self) -> Option<AskedJob> {
         let asked = self.receivers.asked_jobs();
         let newest = &asked[asked.len().saturating_sub(CHOICE)..];
-        if newest.is_empty() {
-            return;
-        }
-        let chosen = newest[self.dice.below(newest.len() as u64) as usize].clone();
+        if newest.is_empty() { None } else { Some(newest[self.dice.below(newest.len() as u64) as usize].clone()) }
+    }
+
+    async fn report_progress_of_some(&mut self) {
+        let Some(chosen) = self.some_asked_job() else { return };
+        let percent = u8::try_from(self.dice.below(101)).expect("it is at most 100");
+        let body = Bytes::from(format!(r#"{{"progress":{percent}}}"#));
+        let taken = taken(answer(self.world.line(), &chosen, &body).await);
+        self.log.note(Happening::ProgressReported(chosen.job, percent, taken));
+    }
+
+    async fn call_back_about_some(&mut self) {
+        let Some(chosen) = self.some_asked_job() else { return };
         let result = match self.dice.below(8) {
             0 => JobResult::Failed,
             1 => JobResult::Done(self.dice.below(1_000)),
@@ -151,12 +179,7 @@ impl Simulation {
 
     async fn call_back(&self, asked: &AskedJob, result: JobResult) {
         let line = self.world.line().clone();
-        let taken = match answer(&line, asked, result).await {
-            Ok(()) => Taken::Yes,
-            Err(CallbackRefusal::Store(_) | CallbackRefusal::Busy) => Taken::Perhaps,
-            Err(CallbackRefusal::NotFound) => Taken::Unknown,
-            Err(CallbackRefusal::Ended | CallbackRefusal::Invalid(_)) => Taken::No,
-        };
+        let taken = taken(answer(&line, asked, &result.body()).await);
         self.log.note(Happening::CalledBack(asked.job, result, taken));
     }
 }
@@ -165,19 +188,27 @@ impl Simulation {
 enum Heard {
     Answer(AnswerSource),
     Job(EventId),
+    Pending(ApprovalId),
     Nothing,
 }
 
-async fn ask(line: &Arc<Line>, organization: OrganizationId, application: ApplicationId, capability: &str, arrived_at: Timestamp) -> Heard {
+async fn ask(
+    line: &Arc<Line>,
+    (organization, application): (OrganizationId, ApplicationId),
+    capability: &str,
+    cache_key: Option<String>,
+    arrived_at: Timestamp,
+) -> Heard {
     let Ok(Found::Capability(capability)) = line.calls.find(organization, &Ref::Id(application), capability).await else {
         return Heard::Nothing;
     };
     let payload = Bytes::from_static(b"{}");
-    let request = CallRequest { payload, cache_key: None, timeout: None, trace: None, callback_url: None, arrived_at, charge: None };
+    let request = CallRequest { payload, cache_key, timeout: None, trace: None, callback_url: None, arrived_at, charge: None };
     match jobs::call(line, &capability, request, SERVER).await {
         Ok(Called::Queued(queued)) => Heard::Job(queued.job),
         Ok(Called::Answered(answer)) => answer.result.map_or(Heard::Nothing, |answer| Heard::Answer(answer.source)),
-        Ok(Called::Pending(_)) | Err(_) => Heard::Nothing,
+        Ok(Called::Pending(pending)) => Heard::Pending(pending.approval),
+        Err(_) => Heard::Nothing,
     }
 }
 
@@ -185,13 +216,23 @@ fn note(log: &Log, call: CallNo, heard: Heard) {
     log.note(match heard {
         Heard::Answer(source) => Happening::CallAnswered(call, source.as_str()),
         Heard::Job(job) => Happening::CallQueued(call, job),
+        Heard::Pending(approval) => Happening::CallPending(call, approval),
         Heard::Nothing => Happening::CallRefused(call),
     });
 }
 
-async fn answer(line: &Line, asked: &AskedJob, result: JobResult) -> Result<(), CallbackRefusal> {
+fn taken(answered: Result<(), CallbackRefusal>) -> Taken {
+    match answered {
+        Ok(()) => Taken::Yes,
+        Err(CallbackRefusal::Store(_) | CallbackRefusal::Busy) => Taken::Perhaps,
+        Err(CallbackRefusal::NotFound) => Taken::Unknown,
+        Err(CallbackRefusal::Ended | CallbackRefusal::Invalid(_) | CallbackRefusal::TooSoon { .. }) => Taken::No,
+    }
+}
+
+async fn answer(line: &Line, asked: &AskedJob, body: &Bytes) -> Result<(), CallbackRefusal> {
     let record = jobs::find_answerable(line, CallbackFor { capability: LATER, job: asked.job, token: &asked.token }).await?;
-    jobs::call_back(line, &record, &result.body()).await
+    jobs::call_back(line, &record, body).await
 }
 
 impl JobResult {

@@ -66,9 +66,11 @@ impl Simulation {
         self.free_the_disk();
         self.world.faults.forget();
         self.receivers.heal();
+        self.mail_server.heal();
         self.log.note(Happening::Healed);
         self.let_everything_flow().await?;
         self.let_the_provider_finish().await?;
+        self.let_the_shop_finish().await?;
         for _ in 0..TRIES_MAX {
             let batch = std::mem::take(&mut self.unanswered);
             if batch.is_empty() {
@@ -125,7 +127,8 @@ impl Simulation {
 
     async fn all_have_ended(&self) -> Result<bool, Violation> {
         let stored = self.look(Reading::Quick).await?;
-        Ok(stored.deliveries.iter().chain(&stored.processed).chain(&stored.asked).all(|delivery| delivery.stage.has_ended()))
+        let others = stored.processed.iter().chain(&stored.asked).chain(&stored.told);
+        Ok(stored.deliveries.iter().chain(others).all(|delivery| delivery.stage.has_ended()))
     }
 }
 

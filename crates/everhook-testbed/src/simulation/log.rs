@@ -8,7 +8,7 @@ use std::{
 };
 
 use everhook_core::{
-    ids::{DeliveryId, EventId},
+    ids::{ApprovalId, DeliveryId, EventId},
     model::{FailureCategory, Fingerprint},
     ports::Clock,
     time::Timestamp,
@@ -42,6 +42,8 @@ numbers! {
     RequestNo "R";
     /// A call of an app.
     CallNo "C";
+    /// A mail on its way.
+    MailNo "M";
 }
 
 /// One line of the log.
@@ -100,6 +102,14 @@ pub enum Happening {
     Pushing(Summary),
     /// A provider is answered, with a success or not.
     PushAnswered(Summary, bool),
+    /// Somebody asks that these secrets of the shop's source are in force, by their number, and no others.
+    SecretsChanging(Vec<u32>),
+    /// They are.
+    SecretsChanged(Vec<u32>),
+    /// The shop pushes, signed with the secret of this number.
+    SignedPushing(u32, u32),
+    /// The shop is answered.
+    SignedAnswered(u32, SignedAnswer),
     /// A user of the provider is connected.
     UserConnected(u32),
     /// Somebody calls this capability of an app.
@@ -108,12 +118,28 @@ pub enum Happening {
     CallAnswered(CallNo, &'static str),
     /// The caller is told that the call is this job.
     CallQueued(CallNo, EventId),
+    /// The caller is told that a person decides about the call.
+    CallPending(CallNo, ApprovalId),
+    /// A person decides about a call.
+    PersonDecided(ApprovalId, Decision, Taken),
     /// The caller is told that there is no answer.
     CallRefused(CallNo),
+    /// The app gives a good answer to a call whose answers are kept.
+    AppAnswered,
+    /// The mail of this delivery, to this address, is handed to the mail server.
+    MailBegan(MailNo, DeliveryId, String),
+    /// The mail server has it.
+    MailTaken(MailNo),
+    /// Its sender knows how it ended.
+    MailEnded(MailNo, MailEnd),
+    /// The mail server goes away for so long.
+    MailServerAway(Duration),
     /// The app is asked to do a job.
     AppAsked(EventId),
     /// The app calls back.
     CalledBack(EventId, Result, Taken),
+    /// The app says how far it is, in percent.
+    ProgressReported(EventId, u8, Taken),
     /// Somebody asks that what the source takes waits.
     SourceHeld,
     /// Somebody asks that it goes on.
@@ -162,7 +188,38 @@ pub enum Result {
     Failed,
 }
 
-/// Whether a callback was taken.
+/// What a person makes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The app is to be asked.
+    Queue,
+    /// This number is the answer.
+    Answer(u64),
+    /// There is no answer.
+    Reject,
+}
+
+/// What the shop is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignedAnswer {
+    /// It is recorded.
+    Taken,
+    /// Its signature is wrong.
+    Refused,
+    /// The store failed, or nobody answered.
+    Failed,
+}
+
+/// How a mail ended, as its sender knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailEnd {
+    /// The server said that it took it.
+    Replied,
+    /// The connection broke, before or after it was taken.
+    Broken,
+}
+
+/// Whether a callback, or a decision, was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It was, now or before.
@@ -310,11 +367,23 @@ impl fmt::Display for Happening {
             Self::Pushing(summary) => write!(f, "the provider pushes {summary}"),
             Self::PushAnswered(summary, true) => write!(f, "the push {summary} is accepted"),
             Self::PushAnswered(summary, false) => write!(f, "the push {summary} is not accepted"),
+            Self::SecretsChanging(secrets) => write!(f, "the shop's secrets are to be {secrets:?}"),
+            Self::SecretsChanged(secrets) => write!(f, "the shop's secrets are {secrets:?}"),
+            Self::SignedPushing(push, secret) => write!(f, "the shop pushes {push}, signed with secret {secret}"),
+            Self::SignedAnswered(push, answer) => write!(f, "the shop's push {push} is answered: {answer:?}"),
             Self::UserConnected(user) => write!(f, "user {user} is connected"),
             Self::CallBegan(call, capability) => write!(f, "{call} calls {capability}"),
             Self::CallAnswered(call, source) => write!(f, "{call} is answered by {source}"),
             Self::CallQueued(call, job) => write!(f, "{call} is job {job}"),
+            Self::CallPending(call, approval) => write!(f, "{call} waits for a person as approval {approval}"),
+            Self::PersonDecided(approval, decision, taken) => write!(f, "approval {approval} is decided: {decision:?}, taken: {taken:?}"),
+            Self::AppAnswered => f.write_str("the app gives an answer that is kept"),
+            Self::ProgressReported(job, percent, taken) => write!(f, "the app has done {percent} % of job {job}, taken: {taken:?}"),
             Self::CallRefused(call) => write!(f, "{call} has no answer"),
+            Self::MailBegan(mail, delivery, to) => write!(f, "{mail} is handed to the mail server: delivery {delivery} to {to}"),
+            Self::MailTaken(mail) => write!(f, "{mail} is taken"),
+            Self::MailEnded(mail, end) => write!(f, "{mail} ends: {end:?}"),
+            Self::MailServerAway(span) => write!(f, "the mail server goes away for {} s", span.as_secs()),
             Self::AppAsked(job) => write!(f, "the app is asked to do job {job}"),
             Self::CalledBack(job, result, taken) => write!(f, "the app calls back about job {job}: {result:?}, taken: {taken:?}"),
             Self::SourceHeld => f.write_str("the source is to be held"),

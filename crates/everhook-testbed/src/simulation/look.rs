@@ -67,15 +67,18 @@ impl Simulation {
                 match delivery.kind {
                     LaneKind::Processor => stored.processed.push(delivery),
                     LaneKind::Capability => stored.asked.push(delivery),
+                    LaneKind::Channel => stored.told.push(delivery),
                     _ => stored.deliveries.push(delivery),
                 }
             }
             let dead_letters = history.dead_letters(organization, DeadLetterFilter::default(), ALL_ROWS).await?;
             stored.dead_letters.extend(dead_letters.rows.into_iter().map(|letter| letter.id));
         }
+        stored.administrators.clone_from(&self.administrators);
         if reading == Reading::Whole {
             stored.summaries = self.read_summaries().await?;
             stored.jobs.extend(self.read_jobs().await?);
+            stored.approvals.extend(self.read_approvals().await?);
             for delivery in &stored.deliveries {
                 let found = history.delivery(delivery.organization, delivery.id).await?;
                 let attempts = found.map(|(_, attempts)| attempts).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The simulation: from one seed, organizations, endpoints of every character, load, changes, crashes, power cuts, faults of the store and jumps of
 //! the clock; the real core on the real SQLite. First safety, then everything heals, then liveness. The same seed gives the same run.
 //!
-//! `population`, `neighbors`, `providers` and `apps` make who is there, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
+//! `population`, `neighbors`, `providers`, `shop`, `apps` and `organizer` make who is there, `mails` is their mail server, `load`, `changes`, `recalls`, `erasures` and `disasters` are what happens to them, `receivers` is the other side of the network,
 //! `log` is what happened, and `oracle` says whether that was right. The `simulate` binary and the tests call [`run`].
 
 mod apps;
@@ -13,13 +13,16 @@ mod healing;
 mod load;
 pub mod log;
 mod look;
+mod mails;
 mod neighbors;
 pub mod oracle;
+mod organizer;
 mod population;
 mod providers;
 mod recalls;
 mod receivers;
 pub mod settings;
+mod shop;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -39,11 +42,13 @@ use self::{
     disasters::{PlannedDeath, SOON_CHANGES},
     load::Attempted,
     log::{Happening, Log},
+    mails::MailServer,
     neighbors::Neighbors,
     oracle::{ALWAYS, AT_THE_END, EndpointFacts, Evidence, Facts, Rule, Stored, Violation, judge},
     providers::Provider,
     receivers::Receivers,
     settings::{Limits, Settings},
+    shop::Shop,
 };
 use crate::{
     dice::Dice,
@@ -86,6 +91,8 @@ pub struct Tally {
     pub received: usize,
     /// Calls that became jobs.
     pub jobs: usize,
+    /// Mails that the mail server took.
+    pub mails: usize,
     /// Requests that were sent.
     pub requests: usize,
     /// Those among them that repeated one whose outcome was lost.
@@ -117,6 +124,7 @@ impl std::ops::AddAssign for Tally {
         self.accepted += other.accepted;
         self.received += other.received;
         self.jobs += other.jobs;
+        self.mails += other.mails;
         self.requests += other.requests;
         self.repeated += other.repeated;
         self.delivered += other.delivered;
@@ -149,6 +157,7 @@ struct Simulation {
     disk: Arc<Disk>,
     log: Arc<Log>,
     receivers: Arc<Receivers>,
+    mail_server: Arc<MailServer>,
     // The world goes before the place where its files are.
     world: World,
     database: PathBuf,
@@ -157,6 +166,8 @@ struct Simulation {
     /// The applications that events are published to, with their tenants.
     applications: Vec<(usize, ApplicationId)>,
     operational: BTreeSet<ApplicationId>,
+    /// How many administrators are told of the events of these.
+    administrators: BTreeMap<ApplicationId, usize>,
     endpoints: Vec<EndpointFacts>,
     /// How each endpoint stands, as far as its owner knows.
     settings: Vec<Settings>,
@@ -175,6 +186,8 @@ struct Simulation {
     neighbors: Option<Neighbors>,
     /// Who pushes, and about whom.
     provider: Option<Provider>,
+    /// Who pushes what is signed.
+    shop: Option<Shop>,
     /// Who calls an app.
     caller: Option<Caller>,
     /// How many of the tenants and endpoints have owners who change them.
@@ -197,19 +210,22 @@ impl Simulation {
         let log = Arc::new(Log::new(ground.clock.clone()));
         let receivers = Arc::new(Receivers::new(ground.clock.clone(), disk.clone(), log.clone(), plan.seed ^ 0x5EED));
         let database = ground.folder.path().join("everhook.db");
-        let world = World::on(Ground { transport: Some(receivers.clone()), ..ground }).await;
+        let mail_server = Arc::new(MailServer::new(ground.clock.clone(), disk.clone(), log.clone(), plan.seed ^ 0x3A11));
+        let world = World::on(Ground { transport: Some(receivers.clone()), notifier: Some(mail_server.clone()), ..ground }).await;
         let mut simulation = Self {
             plan,
             dice: Dice::new(plan.seed.rotate_left(32) ^ 0xD1CE),
             disk,
             log,
             receivers,
+            mail_server,
             world,
             database,
             _mounted: mounted,
             tenants: Vec::new(),
             applications: Vec::new(),
             operational: BTreeSet::new(),
+            administrators: BTreeMap::new(),
             endpoints: Vec::new(),
             settings: Vec::new(),
             perhaps_forced: Vec::new(),
@@ -220,6 +236,7 @@ impl Simulation {
             planned_death: None,
             neighbors: None,
             provider: None,
+            shop: None,
             caller: None,
             changeable: Changeable::default(),
             tally: Tally::default(),
@@ -228,6 +245,7 @@ impl Simulation {
         simulation.changeable = Changeable { tenants: simulation.tenants.len() as u64, endpoints: simulation.endpoints.len() as u64 };
         simulation.settle_neighbors().await;
         simulation.settle_provider().await;
+        simulation.settle_shop().await;
         simulation.settle_caller().await;
         simulation
     }
@@ -246,6 +264,7 @@ impl Simulation {
                 1..6 => self.nudge_the_quiet().await?,
                 6..10 => self.let_the_provider_act().await?,
                 10..14 => self.let_the_caller_act().await?,
+                14..17 => self.let_the_shop_act().await?,
                 _ => {}
             }
             match self.dice.below(100) {
@@ -255,7 +274,8 @@ impl Simulation {
                 57..72 => self.change_an_endpoint().await?,
                 72..74 => self.change_limits().await?,
                 74..76 => self.recall_something().await?,
-                76..83 => self.plan_a_fault(),
+                76..77 => self.let_the_mail_server_go(),
+                77..83 => self.plan_a_fault(),
                 83..85 => self.fill_the_disk(),
                 85..87 => self.move_the_clock(),
                 87..90 => self.restart_gracefully().await?,
@@ -307,8 +327,9 @@ impl Simulation {
             for entry in entries {
                 match &entry.what {
                     Happening::Answered(_, log::Answered::Accepted(..)) => tally.accepted += 1,
-                    Happening::PushAnswered(_, true) => tally.received += 1,
+                    Happening::PushAnswered(_, true) | Happening::SignedAnswered(_, log::SignedAnswer::Taken) => tally.received += 1,
                     Happening::CallQueued(..) => tally.jobs += 1,
+                    Happening::MailTaken(_) => tally.mails += 1,
                     Happening::Changed(..) | Happening::Limited(..) => tally.changes += 1,
                     Happening::RequestBegan(request) => {
                         tally.requests += 1;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId},
+    ids::{ApplicationId, OrganizationId, Ref},
     manage::{
         Change,
         applications::{self, ApplicationChange},
@@ -50,6 +50,7 @@ impl Simulation {
         self.limits.push(Default::default());
         let limits = flow::some_limits(&self.dice);
         self.limit(TenantNo(tenant), limits).await.expect("the limits are set");
+        let administrators = self.appoint_administrators(organization).await;
         let default = self.built_in(organization, ApplicationKind::Default).await;
         let mut homes = vec![default];
         if self.dice.below(2) == 0 {
@@ -67,7 +68,18 @@ impl Simulation {
         }
         let operational = self.built_in(organization, ApplicationKind::Operational).await;
         self.operational.insert(operational);
+        self.administrators.insert(operational, administrators);
         self.settle_endpoint(tenant, operational, Character::Healthy).await;
+    }
+
+    /// Gives an organization people who are told by e-mail, and says how many.
+    async fn appoint_administrators(&self, organization: OrganizationId) -> usize {
+        let count = 1 + self.dice.below(2) as usize;
+        let addresses = (0..count).map(|number| format!("admin-{number}@{organization}.example")).collect();
+        let asked = OrganizationChange { admin_emails: Change::Set(addresses), ..Default::default() };
+        let by = Author::server(self.world.organization);
+        organizations::change(self.world.line(), &by, &Ref::Id(organization), asked).await.expect("the administrators are appointed");
+        count
     }
 
     pub(super) async fn built_in(&self, organization: OrganizationId, kind: ApplicationKind) -> ApplicationId {

@@ -18,7 +18,7 @@ use everhook_core::{
     time::Timestamp,
 };
 
-use super::apps::{APP, AskedJob};
+use super::apps::{APP, AskedJob, KEPT_PATH};
 use super::log::{EndpointNo, Happening, Log, Reply, Request, RequestNo};
 use crate::{clock::SimClock, dice::Dice, disk::Disk};
 
@@ -168,7 +168,7 @@ impl Receivers {
         let soon = Duration::from_millis(1 + self.dice.below(200));
         let is_well = self.healed.load(Ordering::Relaxed);
         let Some(asked) = AskedJob::read(&request.body) else {
-            return match self.dice.below(6) {
+            let (after, reply) = match self.dice.below(6) {
                 _ if is_well => (soon, AppReply::Says(200, GOOD)),
                 0 => (soon, AppReply::Silent),
                 1 => (soon, AppReply::Says(500, "no")),
@@ -177,6 +177,10 @@ impl Receivers {
                 4 => (Duration::from_millis(700 + self.dice.below(600)), AppReply::Says(200, GOOD)),
                 _ => (soon, AppReply::Says(200, GOOD)),
             };
+            if reply == AppReply::Says(200, GOOD) && request.target.written.ends_with(KEPT_PATH) {
+                self.log.note(Happening::AppAnswered);
+            }
+            return (after, reply);
         };
         self.log.note(Happening::AppAsked(asked.job));
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(asked);

@@ -130,7 +130,7 @@ impl World {
             throttle: Arc::new(SingleNode),
             spool,
             transport: self.transport.clone(),
-            notifier: Some(self.mail_server.clone()),
+            notifier: Some(self.notifier.clone()),
             spans: None,
             vault: vault(),
             clock: self.clock.clone(),

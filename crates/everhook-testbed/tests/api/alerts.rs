@@ -6,6 +6,7 @@ use everhook_core::{
     policy::alerts::defaults::{DEFAULT_RULES, default_rule},
     ports::AlertChange,
 };
+use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -55,8 +56,7 @@ fn mine() -> Value {
 async fn the_default_rules_are_listed_and_each_can_be_changed_and_brought_back() {
     let server = Server::start().await;
     let listed = server.get("/v1/alert-rules").await.expect(200);
-    let expected: Vec<_> = DEFAULT_RULES.iter().filter(|rule| rule.scope.as_str() != "server").map(|rule| rule.name).collect();
-    assert_eq!(names(&listed), expected);
+    assert_eq!(names(&listed), DEFAULT_RULES.map(|rule| rule.name));
     let path = "/v1/alert-rules/endpoint_success_rate_warning";
     let default = server.get(path).await.expect(200);
     assert_eq!(
@@ -77,8 +77,37 @@ async fn the_default_rules_are_listed_and_each_can_be_changed_and_brought_back()
     assert_eq!((&again["threshold"], &again["enabled"]), (&json!(80.0), &json!(false)));
     server.delete(path).await.expect(204);
     assert_eq!(server.get(path).await.expect(200), default);
-    // Rules of the server are nobody's to change here.
-    server.put("/v1/alert-rules/redis_away", json!({ "threshold": 1 })).await.problem(404);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rules_about_the_server_are_there_for_its_administrators_alone_and_can_be_changed_and_brought_back() {
+    let server = Server::start().await;
+    let path = "/v1/alert-rules/redis_away";
+    let default = server.get(path).await.expect(200);
+    assert_eq!((&default["scope"], &default["threshold"], &default["severity"]), (&json!("server"), &json!(120.0), &json!("critical")));
+    let changed = json!({ "threshold": 10, "for": "5s", "severity": "warning", "enabled": false });
+    let changed = server.put(path, changed).await.expect(200);
+    assert_eq!((&changed["threshold"], &changed["for"], &changed["enabled"]), (&json!(10.0), &json!("5s"), &json!(false)));
+    assert_eq!(server.get(path).await.expect(200), changed);
+    let listed = server.get("/v1/alert-rules").await.expect(200);
+    assert_eq!(names(&listed).iter().filter(|name| **name == "redis_away").count(), 1);
+    server.put("/v1/alert-rules/server_depth", json!({ "threshold": 100_000 })).await.expect(200);
+    assert_eq!(server.put("/v1/alert-rules/server_depth", json!({ "threshold": 100_001 })).await.faults(422), ["threshold"]);
+    // Neither a key with less, nor an administrator in another organization.
+    let manager = server.key(&["read", "manage"]).await;
+    for method in [Method::GET, Method::PUT, Method::DELETE] {
+        let body = if method == Method::PUT { r#"{"threshold": 1}"# } else { "" };
+        server.call(method, path, &manager, body).await.problem(404);
+    }
+    let list = server.call(Method::GET, "/v1/alert-rules", &manager, "").await.expect(200);
+    assert!(list["data"].as_array().unwrap().iter().all(|rule| rule["scope"] != "server"), "{list}");
+    server.stranger(&["read"]).await;
+    server.delete(path).await.expect(204);
+    assert_eq!(server.get(path).await.expect(200), default);
+    // They are nobody's to make.
+    let mine = json!({ "name": "mine", "metric": "redis_away", "scope": "server", "threshold": 1 });
+    server.post("/v1/alert-rules", mine).await.faults(422);
     server.stop().await;
 }
 

@@ -17,7 +17,7 @@ use everhook::config::ServeArgs;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::api::client::Server;
+use crate::api::{client::Server, metrics::scrape};
 
 const KEY: &str = "R0123456789abcdefghijklmnopqrstu";
 
@@ -285,6 +285,9 @@ async fn who_was_told_what_is_listed_by_channel_and_status_page_by_page() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!((&all[0]["event_type"], &all[0]["status"]), (&json!("circuit.closed"), &json!("delivered")));
+    let scraped = scrape(&server).await;
+    let sent = ["circuit.opened", "circuit.closed"].map(|event_type| scraped.value("notification_sent_count", &[event_type]));
+    assert_eq!(sent, [Some(2.0), Some(2.0)], "one to each of two channels");
     let (mut paged, mut path) = (Vec::new(), "/v1/notifications?limit=3".to_owned());
     for _ in 0..2 {
         let page = server.get(&path).await.expect(200);

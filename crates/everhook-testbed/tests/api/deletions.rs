@@ -87,3 +87,28 @@ async fn a_deleted_organization_is_gone_at_once_with_its_keys_and_all_that_it_ha
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_deletion_begins_an_operation_that_erases_the_data_and_cannot_be_cancelled() {
+    let server = Server::start().await;
+    let shop = server.post("/v1/applications", json!({ "name": "Shop", "uid": "shop" })).await.expect(201);
+    let acme = server.post("/v1/organizations", json!({ "name": "Acme", "uid": "acme" })).await.expect(201);
+    for (path, action, application) in
+        [("/v1/applications/shop", "application.delete", &shop["id"]), ("/v1/organizations/acme", "organization.delete", &Value::Null)]
+    {
+        server.delete(path).await.expect(204);
+        // It is the newest operation, that of the organization one of `default`,
+        let operation = server.get("/v1/operations?limit=1").await.expect(200)["data"][0].clone();
+        assert_eq!((&operation["kind"], &operation["status"]), (&json!("delete_data"), &json!("pending")), "{path}: {operation}");
+        assert_eq!(&operation["application_id"], application, "{path}: {operation}");
+        // and is named in the audit log.
+        let entry = server.get("/v1/audit-log?limit=1").await.expect(200)["data"][0].clone();
+        assert_eq!(entry["action"], action, "{entry}");
+        assert!(entry.to_string().contains(operation["id"].as_str().unwrap()), "{path}: {entry}");
+        let refused = server.delete(&format!("/v1/operations/{}", operation["id"].as_str().unwrap())).await.problem(409);
+        assert_eq!(refused["type"], "/docs/problems/operation-required", "{path}");
+    }
+    server.get_in("acme", "/v1/operations").await.problem(404);
+    assert!(acme["id"].is_string());
+    server.stop().await;
+}

@@ -43,14 +43,14 @@ const PROMISED: [&str; 15] = [
 ];
 
 /// Every sample with its labels as they are written, and every metric with its type.
-struct Scraped {
+pub struct Scraped {
     samples: BTreeMap<String, f64>,
     types: BTreeMap<String, String>,
 }
 
 impl Scraped {
     /// The one sample whose text begins so and contains the rest.
-    fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
+    pub fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let fits = |sample: &&String| sample.split('{').next() == Some(name) && labels.iter().all(|label| sample.contains(label));
         let found: Vec<&String> = self.samples.keys().filter(fits).collect();
         assert!(found.len() <= 1, "{name} {labels:?} is not one sample: {found:?}");
@@ -73,7 +73,7 @@ fn read(text: &str) -> Scraped {
     scraped
 }
 
-async fn scrape(server: &Server) -> Scraped {
+pub async fn scrape(server: &Server) -> Scraped {
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, StatusCode::OK);
     assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
@@ -81,7 +81,7 @@ async fn scrape(server: &Server) -> Scraped {
 }
 
 /// Scrapes until the metrics are as they should be.
-async fn scrape_until(server: &Server, are_right: impl Fn(&Scraped) -> bool) -> Scraped {
+pub async fn scrape_until(server: &Server, are_right: impl Fn(&Scraped) -> bool) -> Scraped {
     let began = Instant::now();
     loop {
         let scraped = scrape(server).await;
@@ -94,9 +94,13 @@ async fn scrape_until(server: &Server, are_right: impl Fn(&Scraped) -> bool) -> 
 }
 
 async fn receiver() -> String {
+    receiver_answering(StatusCode::NO_CONTENT).await
+}
+
+async fn receiver_answering(status: StatusCode) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(async || StatusCode::NO_CONTENT))).await });
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(async move || status))).await });
     format!("http://{address}/")
 }
 
@@ -211,6 +215,33 @@ async fn disabled_endpoints_and_open_breakers_are_shown() {
 }
 
 #[tokio::test]
+async fn what_was_held_up_by_a_limit_or_a_breaker_is_counted_by_endpoint() {
+    let server = Server::start().await;
+    let once = json!({ "name": "once", "strategy": "custom", "intervals": [1], "max_attempts": 1 });
+    let once = server.post("/v1/retry-schedules", once).await.expect(201)["id"].clone();
+    let busy = receiver_answering(StatusCode::TOO_MANY_REQUESTS).await;
+    let busy = server.endpoint(json!({ "url": busy, "event_types": ["to.busy"], "retry_schedule_id": once })).await;
+    let shut = server.endpoint(json!({ "url": receiver().await, "event_types": ["to.shut"] })).await;
+    let breaker = format!("/v1/endpoints/{}/circuit-breaker", shut["id"].as_str().unwrap());
+    server.patch(&breaker, json!({ "action": "force_open" })).await.expect(200);
+    for event_type in ["to.busy", "to.busy", "to.shut", "to.shut", "to.shut"] {
+        server.post("/v1/events", json!({ "type": event_type, "data": 1 })).await.expect(202);
+    }
+    let [busy, shut] = [&busy, &shut].map(|endpoint| endpoint["id"].as_str().unwrap());
+    let hits = |scraped: &Scraped| [busy, shut].map(|id| scraped.value("webhook_rate_limit_hits_total", &[id]));
+    let blocked = |scraped: &Scraped| [busy, shut].map(|id| scraped.value("webhook_circuit_blocked_deliveries", &[id]));
+    let scraped = scrape_until(&server, |scraped| hits(scraped)[0] == Some(2.0)).await;
+    // What waits for the breaker counts when it is sent.
+    assert_eq!((hits(&scraped), blocked(&scraped)), ([Some(2.0), None], [None, None]));
+    server.patch(&breaker, json!({ "action": "reset" })).await.expect(200);
+    let scraped = scrape_until(&server, |scraped| blocked(scraped)[1] == Some(3.0)).await;
+    assert_eq!((hits(&scraped), blocked(&scraped)), ([Some(2.0), None], [None, Some(3.0)]));
+    // Without a Redis, there is nothing that breakers could do without.
+    assert_eq!(scraped.value("webhook_circuit_breaker_redis_fallback_active", &[]), None);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_answer_is_bounded_whatever_tenants_invent() {
     let server = Server::start().await;
     let metrics = server.line().metrics.clone();
@@ -234,5 +265,26 @@ async fn an_answer_is_bounded_whatever_tenants_invent() {
     assert_eq!(metrics.attempts.all().len(), LABEL_SETS_MAX);
     let states: BTreeSet<&str> = scraped.types.values().map(String::as_str).collect();
     assert_eq!(states, BTreeSet::from(["counter", "gauge", "histogram", "untyped"]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_is_counted_by_its_kind_with_what_became_of_its_events() {
+    let server = Server::start().await;
+    let url = receiver().await;
+    server.endpoint(json!({ "url": url })).await;
+    server.post("/v1/sources", json!({ "name": "shop", "kind": "none" })).await.expect(201);
+    for _ in 0..2 {
+        let request = Request::post("/in/shop").header("host", "test").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        server.send(request).await.expect(200);
+    }
+    let of = |result: &'static str| ["kind=\"none\"", result];
+    let is_right = |scraped: &Scraped| {
+        let count = |result: &'static str| scraped.value("everhook_source_events_total", &of(result));
+        count("result=\"received\"") == Some(2.0) && count("result=\"completed\"") == Some(2.0)
+    };
+    let scraped = scrape_until(&server, is_right).await;
+    assert_eq!(scraped.value("everhook_source_latency_seconds_count", &["kind=\"none\""]), Some(2.0));
+    assert_eq!(scraped.value("everhook_source_events_total", &of("result=\"failed\"")), None);
     server.stop().await;
 }

@@ -35,3 +35,18 @@ async fn the_documentation_page_is_served_without_a_key() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn every_list_is_named_as_one() {
+    let server = Server::start().await;
+    let document = server.get("/openapi.json").await.expect(200);
+    let mut lists = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        if schema["properties"]["data"]["type"] == "array" {
+            assert!(name.ends_with("List"), "{name} has an array `data` and is not called `…List`");
+            lists += 1;
+        }
+    }
+    assert!(lists > 10, "only {lists} lists");
+    server.stop().await;
+}

@@ -52,7 +52,7 @@ async fn what_expired_is_in_the_archive_encrypted_and_can_be_read_with_the_serve
     assert_eq!(files.len(), 1, "{files:?}");
     let storage = connection.ask(Method::GET, "/v1/storage", None).await.expect("what is stored");
     assert_eq!(storage["archive"]["folder"], json!(folder.display().to_string()));
-    assert!(storage["archive"]["written_at"].is_string() && storage["archive"]["error"].is_null(), "{storage}");
+    assert!(storage["archive"]["written_at"].is_string() && storage["archive"]["last_error"].is_null(), "{storage}");
     let mut lines = String::new();
     let read = everhook_adapters::archive::read(&files[0], None, |line| {
         lines.push_str(line);
@@ -89,7 +89,7 @@ async fn an_archive_that_cannot_be_written_to_keeps_what_expired_and_is_reported
     loop {
         let storage = connection.ask(Method::GET, "/v1/storage", None).await.expect("what is stored");
         if storage["archive"]["failing_since"].is_string() {
-            assert!(storage["archive"]["error"].is_string(), "{storage}");
+            assert!(storage["archive"]["last_error"].is_string(), "{storage}");
             break;
         }
         assert!(begun_at.elapsed() < GONE_WITHIN, "nobody says that the archive fails: {storage}");

@@ -207,3 +207,71 @@ fn what_the_build_includes_is_not_left_out_of_the_image() {
         assert!(is_left_out(needless), "{needless} is sent to the builder");
     }
 }
+
+/// The services of `compose.yaml` that are URLs' hosts, and the port that each listens at unless it is told otherwise: those of their images.
+const DEFAULT_PORTS: [(&str, &str, u16); 3] =
+    [("postgres", "postgres:", 5_432), ("redis", "redis:", 6_379), ("rabbitmq", "rabbitmq:", 5_672)];
+
+/// A value for each variable that Compose substitutes: what the comments of `example.env` ask for.
+fn substituted(text: &str) -> String {
+    let seal_key = everhook_testbed::database::SEAL_KEY;
+    let values = [
+        ("POSTGRES_PASSWORD", "secret-1"),
+        ("RABBITMQ_PASSWORD", "secret-2"),
+        ("EVERHOOK_SEAL_KEY", seal_key),
+        ("EVERHOOK_ADMIN_KEY", "eh_0123456789abcdefghijkl"),
+    ];
+    values.iter().fold(text.to_owned(), |text, (name, value)| {
+        let begin = format!("${{{name}");
+        text.split(&begin)
+            .enumerate()
+            .map(|(index, part)| if index == 0 { part.to_owned() } else { format!("{value}{}", part.split_once('}').expect("its end").1) })
+            .collect()
+    })
+}
+
+/// The variables that every node of `compose.yaml` is started with.
+fn environment_of_nodes(compose: &str) -> Vec<(String, String)> {
+    let node = compose.split_once("x-node: &node").expect("what nodes share").1.split_once("\nservices:").expect("its end").0;
+    let lines = node.split_once("environment:").expect("variables").1.lines().map(str::trim);
+    let set = lines.filter(|line| line.starts_with("EVERHOOK_")).map(|line| line.split_once(": ").expect("NAME: value"));
+    set.map(|(name, value)| (name.to_owned(), substituted(value.trim_matches('"')))).collect()
+}
+
+/// What `compose.yaml` says of a service.
+fn service<'c>(compose: &'c str, name: &str) -> Option<&'c str> {
+    let services = compose.split_once("\nservices:\n")?.1;
+    let begin = services.find(&format!("  {name}:\n"))?;
+    let rest = &services[begin + name.len() + 4..];
+    Some(rest.find("\n\n").map_or(rest, |end| &rest[..end]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn composes_nodes_are_given_values_that_are_taken_and_hosts_and_ports_of_its_services() {
+    let compose = read("compose.yaml");
+    let set = environment_of_nodes(&compose);
+    assert!(set.len() >= 5 && set.iter().all(|(_, value)| !value.contains('$')), "{set:?}");
+    // The command takes each value, and says that it comes from where it was set.
+    let mut command = everhook_testbed::node::command();
+    command.args(["config", "--json"]).envs(set.clone());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("the binary runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let in_force: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    for (variable, _) in &set {
+        let name = variable.trim_start_matches("EVERHOOK_").to_lowercase();
+        let source = in_force[&name]["source"].as_str().unwrap_or_default();
+        assert!(source.contains(variable.as_str()) || source.contains("environment"), "{variable} is not in force: {}", in_force[&name]);
+    }
+    let mut urls = 0;
+    for (variable, value) in &set {
+        let Ok(url) = value.parse::<url::Url>() else { continue };
+        let host = url.host_str().unwrap_or_else(|| panic!("{variable} has no host"));
+        let of_service = service(&compose, host).unwrap_or_else(|| panic!("{variable}: compose.yaml has no service {host}"));
+        let (_, image, port) =
+            DEFAULT_PORTS.into_iter().find(|(name, ..)| *name == host).unwrap_or_else(|| panic!("{host} has no known port"));
+        assert!(of_service.contains(&format!("image: {image}")), "{host} is not what listens at {port}:\n{of_service}");
+        assert_eq!(url.port(), Some(port), "{variable} leads to another port than the one that {host} listens at");
+        urls += 1;
+    }
+    assert_eq!(urls, DEFAULT_PORTS.len(), "every service is used");
+}

@@ -6,6 +6,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod email;
+mod example_calls;
 mod full_disk;
 mod migrate;
 mod prometheus_rules;

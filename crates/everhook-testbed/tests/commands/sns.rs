@@ -7,6 +7,7 @@ use everhook_core::{
     inbound::{Credentials, FetchedKey, InboundRequest, Reading, Refusal, Verifier, kind},
     time::Timestamp,
 };
+use everhook_testbed::skipped::skipped;
 use serde_json::Value;
 
 /// The variable that names the file with the messages.
@@ -15,7 +16,7 @@ const MESSAGES: &str = "EVERHOOK_TEST_SNS_MESSAGES";
 #[test]
 fn messages_are_judged_as_by_the_validator_of_amazon() {
     let Some(file) = std::env::var_os(MESSAGES) else {
-        eprintln!("SKIPPED: {MESSAGES} is not set: our recipe of Amazon SNS was not compared with Amazon's validator");
+        skipped(&format!("{MESSAGES} is not set: our recipe of Amazon SNS was not compared with Amazon's validator"));
         return;
     };
     let judged: Value = serde_json::from_slice(&std::fs::read(file).expect("the messages")).expect("JSON");

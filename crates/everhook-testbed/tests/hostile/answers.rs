@@ -18,7 +18,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::arena::{Arena, Tenant, exchange};
+use super::arena::{Arena, LeftToEnd, Tenant, exchange, keep_sending};
 
 const FORGED: &[u8] = b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -134,15 +134,19 @@ async fn answer_slowly(State(slow): State<Arc<Slow>>, Json(body): Json<Value>) -
     Json(json!({"challenge": body["challenge"]}))
 }
 
-/// Sends as many requests at once, and says each answer's status and whether it says when to try again.
-async fn at_once(tenant: &Tenant, url: &str, path: &str, body: &Value, count: usize) -> Vec<(u16, bool)> {
-    let body = body.to_string();
-    let request = format!(
+/// A request of a tenant's, over a connection of its own.
+fn post_request(tenant: &Tenant, path: &str, body: &str) -> String {
+    format!(
         "POST {path} HTTP/1.1\r\nHost: everhook\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
         tenant.key,
         body.len()
-    );
+    )
+}
+
+/// Sends as many requests at once, and says each answer's status and whether it says when to try again.
+async fn at_once(tenant: &Tenant, url: &str, path: &str, body: &Value, count: usize) -> Vec<(u16, bool)> {
+    let request = post_request(tenant, path, &body.to_string());
     let answers = join_all((0..count).map(|_| exchange(url, &request))).await;
     let status = |answer: &String| answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     answers.iter().map(|answer| (status(answer), answer.to_ascii_lowercase().contains("\r\nretry-after: "))).collect()
@@ -151,7 +155,7 @@ async fn at_once(tenant: &Tenant, url: &str, path: &str, body: &Value, count: us
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verifications_and_test_events_are_bounded_at_once_and_in_a_minute() {
     const REQUESTS: usize = 300;
-    let arena = Arena::start([]).await;
+    let mut arena = Arena::start([]).await;
     let url = arena.node.url();
     let verified = Arc::new(Slow::default());
     let address = slow_receiver(verified.clone()).await;
@@ -177,4 +181,9 @@ async fn verifications_and_test_events_are_bounded_at_once_and_in_a_minute() {
     watch.end("300 verifications and 300 test events at once").await;
     let most = tested.most.load(Ordering::SeqCst);
     assert!(most <= 5, "{most} test events were under way at once");
+    let request = post_request(&arena.attacker, &format!("/v1/endpoints/{endpoint}/test"), "{}");
+    let attack = keep_sending(&url, &request, 50);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    arena.stop("test events without end", LeftToEnd::Nothing).await;
+    drop(attack);
 }

@@ -20,14 +20,19 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    task::JoinSet,
 };
 
 /// Enough for a healthy server with all its arenas and stacks, and far less than the machine has.
-const LIMITS: ResourceLimits = ResourceLimits { address_space_bytes: 6 << 30, open_files: 4_096 };
+const LIMITS: ResourceLimits = ResourceLimits { address_space_bytes: 6 << 30, open_files: 4_096, open_files_soft: None };
 /// How often the neighbor publishes and asks for the server's health.
 const WATCH_INTERVAL: Duration = Duration::from_millis(5);
 /// How many publishes a percentile is taken of where the promised bounds are asserted: fewer would make it the one slowest, which may be a slow flush of the disk.
 const PUBLISHES_MIN: usize = 300;
+/// How often the neighbor lists its events and deliveries: one time in so many.
+const LIST_EVERY: usize = 4;
+/// How long requests in progress may take to end once the server was asked to stop; see "Shutdown" in `docs/operating.md`.
+const GRACE: Duration = Duration::from_secs(30);
 /// How long the neighbor waits for one delivery before it counts as stuck.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -77,10 +82,62 @@ impl Arena {
         Watch::begin(self).await
     }
 
+    /// Asks the server to stop while the attack goes on, writes down how long it took to end, and asserts that it was within its time.
+    pub async fn stop(&mut self, attack: &str, left: LeftToEnd) {
+        let (most, asked_at) = (left.most(), Instant::now());
+        self.node.ask_to_stop();
+        let (status, log) = self.node.wait_until_ended_within(most + Duration::from_secs(30)).await;
+        let took = asked_at.elapsed();
+        let _ = writeln!(std::io::stderr(), "attack `{attack}`: asked to stop, the server ended after {took:?}");
+        assert!(status.success(), "{attack}: the server ended with {status}:\n{log}");
+        assert!(took <= most, "{attack}: the server took {took:?} to end:\n{log}");
+    }
+
     /// What the server's process holds in memory, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         memory_bytes(self.node.pid())
     }
+}
+
+/// What is in progress when the server is asked to stop.
+#[derive(Clone, Copy)]
+pub enum LeftToEnd {
+    /// Nothing, or only what is refused or ends by itself.
+    Nothing,
+    /// Reads: each ends by itself within seconds, those that wait for their turn included.
+    Reads,
+    /// Requests that do not end by themselves: they have their time, and are then ended.
+    Hanging,
+}
+
+impl LeftToEnd {
+    /// How long the server may take to end: what is promised, and what a debug build on a busy machine keeps.
+    fn most(self) -> Duration {
+        let promised = match self {
+            Self::Nothing => Duration::from_secs(1),
+            Self::Reads => GRACE + Duration::from_secs(2),
+            Self::Hanging => GRACE + Duration::from_secs(2),
+        };
+        if is_strict() { promised } else { promised + Duration::from_secs(8) }
+    }
+}
+
+/// Sends a request again and again from so many clients, each time over a new connection, until the server takes no more of them.
+pub fn keep_sending(url: &str, request: &str, clients: usize) -> JoinSet<()> {
+    let address = url.strip_prefix("http://").expect("an http URL");
+    let mut sending = JoinSet::new();
+    for _ in 0..clients {
+        let (address, request) = (address.to_owned(), request.to_owned());
+        sending.spawn(async move {
+            while let Ok(mut stream) = TcpStream::connect(&address).await {
+                let mut answer = Vec::new();
+                // Whatever comes back, it goes on.
+                let _ = stream.write_all(request.as_bytes()).await;
+                let _ = stream.read_to_end(&mut answer).await;
+            }
+        });
+    }
+    sending
 }
 
 impl Tenant {
@@ -133,6 +190,8 @@ pub struct Bounds {
     /// From the answer to the publisher until the request arrives.
     pub first_attempt_max: Duration,
     pub healthz_p99: Duration,
+    /// Of the neighbor's own lists of events and deliveries.
+    pub list_p99: Duration,
     pub memory_growth_bytes: u64,
     /// Watched at least this often, while the attack goes on.
     pub publishes_min: usize,
@@ -143,6 +202,7 @@ impl Bounds {
         publish_p99: Duration::from_millis(50),
         first_attempt_max: Duration::from_millis(100),
         healthz_p99: Duration::from_millis(50),
+        list_p99: Duration::from_millis(250),
         memory_growth_bytes: 300 << 20,
         publishes_min: PUBLISHES_MIN,
     };
@@ -150,14 +210,20 @@ impl Bounds {
         publish_p99: Duration::from_secs(2),
         first_attempt_max: Duration::from_secs(4),
         healthz_p99: Duration::from_secs(2),
+        list_p99: Duration::from_secs(4),
         memory_growth_bytes: 450 << 20,
         publishes_min: 1,
     };
 
     /// Those that this run asserts.
     pub fn of_this_run() -> Self {
-        if std::env::var_os("EVERHOOK_TEST_STRICT").is_some() { Self::STRICT } else { Self::LOOSE }
+        if is_strict() { Self::STRICT } else { Self::LOOSE }
     }
+}
+
+/// Whether this run asserts what is promised.
+fn is_strict() -> bool {
+    std::env::var_os("EVERHOOK_TEST_STRICT").is_some()
 }
 
 /// The neighbor at work.
@@ -173,6 +239,7 @@ struct Seen {
     publishes: Vec<Duration>,
     first_attempts: Vec<Duration>,
     healthz: Vec<Duration>,
+    lists: Vec<Duration>,
     failures: Vec<String>,
     memory_before: u64,
     memory_most: u64,
@@ -218,11 +285,13 @@ impl Watch {
         let publish_p99 = percentile(&mut seen.publishes, 99);
         let publish_max = percentile(&mut seen.publishes, 100);
         let healthz_p99 = percentile(&mut seen.healthz, 99);
+        let list_p99 = percentile(&mut seen.lists, 99);
         let first_attempt_max = percentile(&mut seen.first_attempts, 100);
         let _ = writeln!(
             std::io::stderr(),
-            "attack `{attack}`: {} publishes p99 {publish_p99:?} (slowest {publish_max:?}), first attempt at most {first_attempt_max:?}, healthz p99 {healthz_p99:?}, memory +{} MiB",
+            "attack `{attack}`: {} publishes p99 {publish_p99:?} (slowest {publish_max:?}), first attempt at most {first_attempt_max:?}, healthz p99 {healthz_p99:?}, {} lists p99 {list_p99:?}, memory +{} MiB",
             seen.publishes.len(),
+            seen.lists.len(),
             grown >> 20,
         );
         assert!(
@@ -234,6 +303,7 @@ impl Watch {
         assert!(publish_p99 <= bounds.publish_p99, "{attack}: publishing took {publish_p99:?}");
         assert!(first_attempt_max <= bounds.first_attempt_max, "{attack}: a first attempt came after {first_attempt_max:?}");
         assert!(healthz_p99 <= bounds.healthz_p99, "{attack}: /healthz took {healthz_p99:?}");
+        assert!(list_p99 <= bounds.list_p99, "{attack}: a list of the neighbor's own took {list_p99:?}");
         assert!(grown <= bounds.memory_growth_bytes, "{attack}: memory grew by {} MiB", grown >> 20);
     }
 }
@@ -266,6 +336,16 @@ async fn look_on(
         match health.ask(Method::GET, "/healthz", None).await {
             Ok(_) => seen.healthz.push(began.elapsed()),
             Err(error) => seen.failures.push(format!("healthz: {error:#}")),
+        }
+        // Both kinds from the start, so that the shortest watch has seen them.
+        if seen.publishes.len() % LIST_EVERY == 1 {
+            for path in ["/v1/events", "/v1/deliveries"] {
+                let began = Instant::now();
+                match publisher.ask(Method::GET, path, None).await {
+                    Ok(_) => seen.lists.push(began.elapsed()),
+                    Err(error) => seen.failures.push(format!("GET {path}: {error:#}")),
+                }
+            }
         }
         seen.memory_most = seen.memory_most.max(memory_bytes(pid));
         tokio::time::sleep(WATCH_INTERVAL).await;
@@ -333,9 +413,10 @@ fn memory_bytes(pid: u32) -> u64 {
 /// The quiet case: what the watch measures when nobody attacks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_neighbor_fares_well_while_nobody_attacks() {
-    let arena = Arena::start([]).await;
+    let mut arena = Arena::start([]).await;
     let watch = arena.watch().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     watch.end("none").await;
     assert!(arena.memory_bytes() > 0 && !arena.attacker.organization.is_empty() && !arena.attacker.key.is_empty());
+    arena.stop("none", LeftToEnd::Nothing).await;
 }

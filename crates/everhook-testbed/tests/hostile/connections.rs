@@ -113,7 +113,7 @@ async fn a_peer_has_its_share_of_connections_and_beyond_it_only_health_checks() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_connections_are_all_taken_answers_health_checks_and_those_who_are_there() {
     // Few descriptors, so that few connections are all.
-    let arena = Arena::start_limited(ResourceLimits { address_space_bytes: 6 << 30, open_files: 512 }, []).await;
+    let arena = Arena::start_limited(ResourceLimits { address_space_bytes: 6 << 30, open_files: 512, open_files_soft: None }, []).await;
     let watch = arena.watch().await;
     // The neighbor's own connections are open by then.
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -10,7 +10,10 @@ use std::{
 };
 
 use axum::{Router, extract::State, routing::post};
-use everhook_testbed::node::{ResourceLimits, is_nothing_open};
+use everhook_testbed::{
+    node::{ResourceLimits, is_nothing_open},
+    skipped::skipped,
+};
 use http::Method;
 use serde_json::json;
 
@@ -21,7 +24,7 @@ const EVENTS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_few_descriptors_no_attempt_fails_for_want_of_one() {
-    let arena = Arena::start_limited(ResourceLimits { address_space_bytes: 6 << 30, open_files: 256 }, []).await;
+    let arena = Arena::start_limited(ResourceLimits { address_space_bytes: 6 << 30, open_files: 256, open_files_soft: None }, []).await;
     let arrived = Arc::new(AtomicUsize::new(0));
     let port = slow_receiver(arrived.clone()).await;
     for host in 1..=ENDPOINTS {
@@ -47,6 +50,18 @@ async fn with_few_descriptors_no_attempt_fails_for_want_of_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_soft_limit_below_the_hard_one_is_raised() {
+    let limits = ResourceLimits { address_space_bytes: 6 << 30, open_files: 2_048, open_files_soft: Some(256) };
+    let arena = Arena::start_limited(limits, []).await;
+    assert_eq!(arena.node.times_said("the limit on open files is 2048: "), 1);
+    assert_eq!(arena.node.times_said("open_files_before=256"), 1);
+    // What the log says is what the system says.
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", arena.node.pid())).expect("the limits of a process");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("one of them");
+    assert_eq!(files.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["2048", "2048"], "{files}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_runs_out_of_descriptors_keeps_its_deliveries_and_their_attempts() {
     let arena = Arena::start([]).await;
     let arrived = Arc::new(AtomicUsize::new(0));
@@ -56,7 +71,7 @@ async fn a_server_that_runs_out_of_descriptors_keeps_its_deliveries_and_their_at
     let mut publisher = arena.attacker.connect();
     publisher.ask(Method::GET, "/v1/deliveries", None).await.expect("a page");
     if !limit_open_files(arena.node.pid(), 16) {
-        eprintln!("SKIPPED: prlimit is not installed: what a lack of descriptors does to deliveries was not tested");
+        skipped("prlimit is not installed: what a lack of descriptors does to deliveries was not tested");
         return;
     }
     let event = json!({"type": "order.paid", "data": 1});

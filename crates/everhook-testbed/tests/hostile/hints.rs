@@ -17,6 +17,7 @@ use everhook::cli::client::Connection;
 use everhook_testbed::{
     database::{Database, SEAL_KEY, execute, execute_apart, server},
     node::Node,
+    skipped::skipped,
 };
 use http::Method;
 use serde_json::json;
@@ -105,7 +106,7 @@ struct SharedArena {
 impl SharedArena {
     async fn start() -> Option<Self> {
         if std::env::var_os("EVERHOOK_TEST_POSTGRES").is_none() {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: EVERHOOK_TEST_POSTGRES names no server; run `scripts/services up` first");
+            skipped("EVERHOOK_TEST_POSTGRES names no server; run `scripts/services up` first");
             return None;
         }
         let database = Database::create().await;

@@ -17,7 +17,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::arena::{Arena, Bounds, Receiver, Tenant};
+use crate::arena::{Arena, Bounds, LeftToEnd, Receiver, Tenant};
 
 /// How many endpoints of the neighbor are idle until the attack is under way.
 const IDLE_ENDPOINTS: usize = 4;
@@ -118,7 +118,7 @@ impl Idle {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_hangs_with_a_thousand_requests_at_once() {
-    let arena = Arena::start([]).await;
+    let mut arena = Arena::start([]).await;
     let idle = Idle::prepare(&arena).await;
     let hanging = Hanging::start(true).await;
     arena.attacker.endpoint(&hanging.url(), &["attack.event"], worst()).await;
@@ -128,6 +128,7 @@ async fn an_endpoint_that_hangs_with_a_thousand_requests_at_once() {
     idle.assert_served(&arena, "an endpoint that hangs").await;
     assert!(hanging.requests.load(Ordering::Relaxed) > 0);
     watch.end("an endpoint that hangs").await;
+    arena.stop("an endpoint that hangs", LeftToEnd::Hanging).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

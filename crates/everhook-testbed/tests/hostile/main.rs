@@ -14,6 +14,7 @@ mod filters;
 mod growth;
 mod hints;
 mod lanes;
+mod reads;
 mod schemas;
 mod source_keys;
 mod sources;

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    arena::{Arena, Tenant},
+    arena::{Arena, LeftToEnd, Tenant, keep_sending},
     connections::connect_from,
 };
 
@@ -81,7 +81,7 @@ fn assert_only(statuses: &Statuses, allowed: &[u16]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_large_bodies_that_nobody_signed_is_refused() {
-    let arena = Arena::start([]).await;
+    let mut arena = Arena::start([]).await;
     let github = json!({"name": "github", "kind": "github", "secrets": ["s"], "rate_limit": {"per_ip_per_minute": NO_RATE}});
     let path = arena.attacker.source(github).await;
     let body = format!(r#"{{"a":"{}"}}"#, "x".repeat((1 << 20) - 100));
@@ -92,6 +92,12 @@ async fn a_flood_of_large_bodies_that_nobody_signed_is_refused() {
     // 503: there is no memory for more bodies of the organization at this moment.
     assert_only(&statuses, &[401, 503]);
     assert!(statuses.contains_key(&401) && stored(&arena.attacker, &path).await == 0, "{statuses:?}");
+    let request =
+        format!("POST {path} HTTP/1.1\r\nHost: everhook\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    let attack = keep_sending(&arena.node.url(), &request, 40);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    arena.stop("40 clients that post 1 MB with a wrong signature to a source", LeftToEnd::Nothing).await;
+    drop(attack);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,8 @@
 //! `KILLS` (20) says how often, `SEED` repeats a run. The sum of each test is written to standard error, also when it passes.
 
 mod health;
+mod job_app;
+mod jobs;
 mod received;
 mod resealing;
 mod two_servers;

@@ -9,10 +9,13 @@ mod duties;
 mod health;
 mod hints;
 mod limits;
+mod metrics;
 mod other_database;
 mod outage;
 mod outage_log;
+mod outage_received;
 mod pools;
+mod server_alerts;
 mod traces;
 
 use std::{

@@ -6,7 +6,7 @@ use everhook_core::{
     ids::{AlertRuleId, LaneId, Ref, Uid},
     manage::{
         Change,
-        alert_rules::{self, AlertRuleChange},
+        alert_rules::{self, AlertRuleChange, RuleReach},
         alerts,
     },
     model::{AlertStage, AlertStatus, Cursor, Duty, FailingRule, FailureCategory, PageRequest, Tally, minute_of},
@@ -191,7 +191,7 @@ async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() 
     let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     let off = AlertRuleChange { enabled: Change::Set(false), ..AlertRuleChange::default() };
-    alert_rules::change(world.line(), &world.author(), &named(DROP), off).await.expect("it is off");
+    alert_rules::change(world.line(), &world.author(), RuleReach::Organization, &named(DROP), off).await.expect("it is off");
     let set = |text: &str| Change::Set(text.to_owned());
     let mine = AlertRuleChange {
         name: set("mine"),
@@ -216,7 +216,7 @@ async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() 
     );
     minutes(&mut world, &receiver, 1, 0, 300).await;
     assert_eq!(types(&world, DROP).await, [""; 0], "it is off");
-    alert_rules::delete(world.line(), &world.author(), &named("mine")).await.expect("it is gone");
+    alert_rules::delete(world.line(), &world.author(), RuleReach::Organization, &named("mine")).await.expect("it is gone");
     minutes(&mut world, &receiver, 1, 0, 30).await;
     assert_eq!(types(&world, "mine").await, ["alert.fired", "alert.resolved"]);
     world.end().await;

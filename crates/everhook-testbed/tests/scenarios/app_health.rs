@@ -10,9 +10,14 @@ use everhook_core::{
         call::{self, CallRequest},
     },
     ids::{ApplicationId, Ref},
-    manage::{app_health, manifests},
-    model::{AppStatus, FailureCategory},
-    policy::{address::AddressRules, target::TargetRules},
+    manage::{
+        Change, app_health,
+        channels::{self, ChannelChange},
+        manifests,
+        organizations::{self, OrganizationChange},
+    },
+    model::{AppStatus, FailureCategory, Secret},
+    policy::{address::AddressRules, notice::pagerduty::PAGERDUTY_URL, target::TargetRules},
     ports::Clock as _,
 };
 use everhook_testbed::{Answer, World, faults::Kind, hours, mins, secs};
@@ -157,5 +162,53 @@ async fn a_thousand_apps_at_one_host_are_spread_and_at_most_four_requests_are_th
         *seconds.entry(at.as_micros() / 1_000_000).or_default() += 1;
     }
     assert!(seconds.values().all(|count| *count <= 4), "no herd: {seconds:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_app_that_fails_its_checks_is_one_mail_and_one_incident_and_so_is_its_end() {
+    let mut world = World::new().await;
+    world.alert_interval = secs(30);
+    world.crash().await;
+    let emails = Change::Set(vec!["ops@example.com".to_owned()]);
+    let asked = OrganizationChange { admin_emails: emails, ..OrganizationChange::default() };
+    organizations::change(world.line(), &world.author(), &Ref::Id(world.organization), asked).await.expect("the address is set");
+    // One integration gets what it gets by default, the other one asked for both kinds of events.
+    for (name, patterns) in [("pager", None), ("all", Some(vec!["alert.*".to_owned(), "app.*".to_owned()]))] {
+        let asked = ChannelChange {
+            name: Change::Set(name.to_owned()),
+            kind: Change::Set("pagerduty".to_owned()),
+            routing_key: Change::Set(Secret::new(format!("{name:0<32}"))),
+            event_types: patterns.map_or(Change::Keep, Change::Set),
+            ..ChannelChange::default()
+        };
+        let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+        channels::create(world.line(), &rules, &world.author(), asked).await.expect("the channel is made");
+    }
+    world.network.script(PAGERDUTY_URL, [], Answer::Status(202));
+    world.network.script("https://app.example/ask", [], GOOD);
+    world.network.script(HEALTH, [Answer::Status(500); 3], Answer::Status(200));
+    put(&world, world.application, "https://app.example", Some("/health")).await;
+    // Its calls are answered: no breaker opens, which would be another trouble.
+    for _ in 0..8 {
+        world.pass(mins(2)).await;
+        assert_eq!(ask(&world).await, AnswerSource::App);
+    }
+    let subjects = |world: &World| world.mail_server.taken().iter().map(|mail| mail.message.subject.clone()).collect::<Vec<_>>();
+    let told = subjects(&world);
+    assert!(told.len() == 1 && told[0].starts_with("[Everhook - Critical] Alert: app_health_check_failed"), "{told:?}");
+    world.pass(mins(30)).await;
+    let told = subjects(&world);
+    assert!(told.len() == 2 && told[1].starts_with("[Everhook - Resolved] Alert Resolved: app_health_check_failed"), "{told:?}");
+    let mut incidents: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for arrival in world.network.arrivals().iter().filter(|arrival| arrival.url == PAGERDUTY_URL) {
+        let body: serde_json::Value = serde_json::from_slice(&arrival.request.body).expect("JSON");
+        let text = |name: &str| body[name].as_str().expect("a text").to_owned();
+        incidents.entry((text("routing_key"), text("dedup_key"))).or_default().push(text("event_action"));
+    }
+    let key = format!("everhook/{}/app_health_check_failed/{}", world.organization, world.application);
+    assert_eq!(incidents.keys().map(|(_, incident)| incident.clone()).collect::<Vec<_>>(), [key.clone(), key.clone()], "one each");
+    assert_eq!(incidents[&(format!("{:0<32}", "pager"), key)], ["trigger", "resolve"]);
+    world.leaves_work_over();
     world.end().await;
 }

@@ -1,13 +1,52 @@
 //! Deleting an application or an organization while things wait for it.
 
+use std::time::Duration;
+
 use everhook_core::{
-    ids::Ref,
+    ids::{ApplicationId, AuditEntryId, OperationId, OrganizationId, Ref},
     line::publish::PublishError,
-    manage::{applications, organizations},
-    model::EndpointState,
-    ports::Clock,
+    manage::{Conflict, Refusal, applications, operations, organizations},
+    model::{
+        Actor, AuditAction, AuditEntry, AuditNote, Cursor, EndpointState, ErasureSelection, Operation, OperationKind, OperationStatus,
+        PageRequest, Priority, Selection,
+    },
+    ports::{Clock, Deletion},
 };
 use everhook_testbed::{World, faults::Kind, hours, mins, secs};
+
+/// What another node writes with the deletion of an application.
+pub(super) fn deletion_of(world: &World, application: ApplicationId) -> Deletion {
+    let now = Clock::now(&*world.clock);
+    let entry = AuditEntry {
+        id: AuditEntryId::from_uuid(*application.as_uuid()),
+        organization: world.organization,
+        at: now,
+        actor: Actor::Server,
+        action: AuditAction::ApplicationDelete,
+        resource: *application.as_uuid(),
+        note: AuditNote::default(),
+    };
+    let operation = Operation {
+        id: OperationId::from_uuid(*application.as_uuid()),
+        organization: world.organization,
+        application: Some(application),
+        endpoint: None,
+        kind: OperationKind::DeleteData,
+        status: OperationStatus::Pending,
+        total: 0,
+        done: 0,
+        failed: 0,
+        skipped: 0,
+        rate: None,
+        priority: Priority::Low,
+        start_at: None,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+    };
+    let all = ErasureSelection { deleted_organization: None, application: Some(application), label: None, from: None, to: now + hours(1) };
+    Deletion { entry, operation, selection: Selection::Erasure(all) }
+}
 
 #[tokio::test]
 async fn what_waits_for_a_deleted_application_is_cancelled_also_after_a_crash_and_a_failure() {
@@ -74,16 +113,7 @@ async fn events_in_the_spool_of_a_deleted_application_are_set_aside_and_hold_up_
     let kept = world.event("order.paid").spool().await;
     // When one is deleted, at another node, before this one reaches the store again.
     let applications = world.bare_ports().applications;
-    let entry = everhook_core::model::AuditEntry {
-        id: everhook_core::ids::AuditEntryId::from_uuid(*lost.event.as_uuid()),
-        organization: world.organization,
-        at: everhook_core::ports::Clock::now(&*world.clock),
-        actor: everhook_core::model::Actor::Server,
-        action: everhook_core::model::AuditAction::ApplicationDelete,
-        resource: *shop.as_uuid(),
-        note: Default::default(),
-    };
-    applications.delete_application(world.organization, shop, entry).await.expect("the store answers");
+    applications.delete_application(world.organization, shop, deletion_of(&world, shop)).await.expect("the store answers");
     world.line().catalog.forget(shop);
     world.line().deletions_bell.notify_one();
     world.faults.set_away(false);
@@ -133,4 +163,81 @@ async fn an_application_with_many_endpoints_is_deleted_in_steps_while_others_are
     assert!(matches!(found.expect("its row stays").state, EndpointState::Deleted { .. }));
     let stages = world.stages(waiting.event).await;
     assert_eq!((stages.len(), stages.iter().filter(|stage| *stage == "cancelled: destination_deleted").count()), (MANY, MANY));
+}
+
+/// The only operation that erases what something deleted has left, as an organization sees it.
+async fn erasing_operation(world: &World, organization: OrganizationId) -> Operation {
+    let page = PageRequest { limit: 10, cursor: Cursor::Newest };
+    let found = world.line().ports.operations.operations(organization, None, page).await.expect("the store answers").rows;
+    let mut found = found.into_iter().filter(|operation| operation.kind == OperationKind::DeleteData);
+    let operation = found.next().expect("one has begun");
+    assert!(found.next().is_none(), "one has begun and no more");
+    operation
+}
+
+#[tokio::test]
+async fn the_data_of_a_deleted_applications_events_is_erased_wherever_the_process_dies() {
+    const EVENTS: usize = 60;
+    // The operation begins after a minute: at which of its calls the store fails then.
+    for failing_call in 0..8 {
+        // Given events of an application, of which one waits, and an event of another.
+        let mut world = World::new().await;
+        let shop = world.another_application().await;
+        world.endpoint().of(shop).answering(500).retrying_after([hours(5)]).create().await;
+        world.endpoint().create().await;
+        let kept = world.event("order.paid").publish().await;
+        let mut events = Vec::new();
+        for _ in 0..EVENTS {
+            events.push(world.event("order.paid").to(shop).publish().await.event);
+        }
+        world.pass(secs(1)).await;
+        // When the application is deleted, and the process dies at once, and again while the events are erased: a call of the store fails, before it is
+        // repeated the process is gone.
+        applications::delete(world.line(), &world.author(), &Ref::Id(shop)).await.expect("it is deleted");
+        world.crash().await;
+        world.pass(secs(59)).await;
+        if failing_call > 0 {
+            world.faults.plan(failing_call, if failing_call % 2 == 0 { Kind::After } else { Kind::Before });
+        }
+        world.pass(Duration::from_millis(1_500)).await;
+        world.crash().await;
+        let begun = erasing_operation(&world, world.organization).await;
+        // Then its operation cannot be cancelled,
+        if !begun.status.is_over() {
+            let refused = operations::cancel(world.line(), &world.author(), begun.id).await;
+            assert!(matches!(refused, Err(Refusal::Conflict(Conflict::OperationRequired, _))), "{refused:?}");
+        }
+        world.pass(mins(5)).await;
+        // erases each event once and no other's, and is finished.
+        let ended = erasing_operation(&world, world.organization).await;
+        assert_eq!((ended.application, ended.status), (Some(shop), OperationStatus::Finished), "call {failing_call}");
+        assert_eq!((ended.done + ended.skipped, ended.failed), (EVENTS as u64, 0), "call {failing_call}");
+        for event in events {
+            let found = world.line().ports.history.event(world.organization, event).await.expect("the store answers");
+            let (summary, data) = found.expect("its row stays");
+            assert!(data.is_none() && summary.erased_at.is_some(), "call {failing_call}: {event} has its data");
+        }
+        let found = world.line().ports.history.event(world.organization, kept.event).await.expect("the store answers");
+        assert!(found.expect("it is there").1.is_some(), "the other application's event has lost its data");
+    }
+}
+
+#[tokio::test]
+async fn the_data_of_a_deleted_organization_is_erased_by_an_operation_of_the_default_one() {
+    let mut world = World::new().await;
+    world.endpoint().answering(500).retrying_after([hours(5)]).create().await;
+    let (shop, organization) = (world.another_application().await, world.organization);
+    let events = [world.event("order.paid").publish().await.event, world.event("order.paid").to(shop).publish().await.event];
+    world.pass(secs(1)).await;
+    organizations::delete(world.line(), &world.author(), &Ref::Id(organization)).await.expect("it is deleted");
+    world.crash().await;
+    world.pass(mins(5)).await;
+    let default = organizations::ensure_default(world.line(), None).await.expect("the store answers").id;
+    let ended = erasing_operation(&world, default).await;
+    assert_eq!((ended.application, ended.status, ended.failed), (None, OperationStatus::Finished, 0));
+    assert!(ended.done >= 2, "{ended:?}");
+    for event in events {
+        let found = world.line().ports.history.event(organization, event).await.expect("the store answers");
+        assert!(found.expect("its row stays").1.is_none(), "{event} has its data");
+    }
 }

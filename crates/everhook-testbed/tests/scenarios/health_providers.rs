@@ -9,10 +9,10 @@ use everhook_core::{
         health::{self, NewConnection},
         sources::{self, NewSource, SourceChange},
     },
-    model::{Cursor, EventType, PageRequest, Secret, Source, Stage, health::Metric},
-    ports::{ConnectionFilter, DeliveryFilter, MetricFilter},
+    model::{Cursor, EventType, LaneKind, PageRequest, Secret, Source, Stage, health::Metric},
+    ports::{Clock as _, ConnectionFilter, DeliveryFilter, MetricFilter},
 };
-use everhook_testbed::{Answer, World, hours, mins, network::Arrival, secs};
+use everhook_testbed::{Answer, World, cluster::Cluster, hours, mins, network::Arrival, secs};
 
 const ACTIVITY_URL: &str = "https://www.strava.com/api/v3/activities/7";
 const ATHLETE_URL: &str = "https://www.strava.com/api/v3/athlete";
@@ -210,6 +210,124 @@ async fn a_ping_is_fetched_where_garmin_is_and_nowhere_else() {
         assert_eq!(requests(&world, elsewhere), 0);
     }
     assert_eq!(world.dead_letters().await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_a_user_does_not_allow_any_more_is_not_fetched_and_is_again_once_it_is_allowed() {
+    const DAILIES: &str = "https://apis.garmin.com/wellness-api/rest/dailies?uploadStartTimeInSeconds=1&uploadEndTimeInSeconds=2";
+    const ACTIVITIES: &str = "https://apis.garmin.com/wellness-api/rest/activities?uploadStartTimeInSeconds=1&uploadEndTimeInSeconds=2";
+    let mut world = World::new().await;
+    let source = connected(&world, "garmin").await;
+    let answers = [Answer::Body(200, r#"["ACTIVITY_EXPORT"]"#), Answer::Body(200, r#"["ACTIVITY_EXPORT","HEALTH_EXPORT"]"#)];
+    world.network.script(PERMISSIONS_URL, answers, Answer::Status(500));
+    for url in [DAILIES, ACTIVITIES] {
+        world.network.script(url, [], Answer::Body(200, "[]"));
+    }
+    let changed = |time: u32| format!(r#"{{"userId":"1","permissions":[],"changeTimeInSeconds":{time}}}"#);
+    let ping = |url: &str| format!(r#"{{"userId":"1","callbackURL":"{url}"}}"#);
+    // When the user allows activities alone, only these are fetched.
+    push(&world, &source, "userPermissionsChange", &changed(1)).await;
+    push(&world, &source, "dailies", &ping(DAILIES)).await;
+    push(&world, &source, "activities", &ping(ACTIVITIES)).await;
+    world.pass(secs(5)).await;
+    assert_eq!((requests(&world, DAILIES), requests(&world, ACTIVITIES)), (0, 1));
+    let page = PageRequest { limit: 250, cursor: Cursor::Newest };
+    let deliveries = world.line().ports.history.deliveries(world.organization, DeliveryFilter::default(), page).await.unwrap().rows;
+    assert!(deliveries.iter().all(|delivery| matches!(delivery.stage, Stage::Delivered { .. })), "nothing failed: {deliveries:?}");
+    // When health data is allowed again, so is it.
+    push(&world, &source, "userPermissionsChange", &changed(2)).await;
+    push(&world, &source, "dailies", &ping(DAILIES)).await;
+    world.pass(secs(5)).await;
+    assert_eq!((requests(&world, DAILIES), requests(&world, ACTIVITIES)), (1, 1));
+}
+
+#[tokio::test]
+async fn an_athlete_who_does_not_share_activities_has_none_fetched() {
+    for (scopes, fetched) in [(vec!["read", "profile:read_all"], 0), (vec!["read", "activity:read"], 1), (vec!["activity:read_all"], 1)] {
+        let mut world = World::new().await;
+        let source = source(&world, "strava").await;
+        let text = |text: &str| Some(text.to_owned());
+        let connection = NewConnection {
+            provider: text("strava"),
+            external_user_id: text("1"),
+            profile_id: text("profile"),
+            access_token: Some(Secret::new("token".to_owned())),
+            permissions: Some(scopes.iter().map(|scope| (*scope).to_owned()).collect()),
+            ..NewConnection::default()
+        };
+        health::connect(world.line(), &world.author(), connection).await.expect("it is good");
+        world.network.script(ACTIVITY_URL, [], Answer::Body(200, ACTIVITY));
+        push(&world, &source, "activity.create", CREATED).await;
+        world.pass(secs(5)).await;
+        assert_eq!((requests(&world, ACTIVITY_URL), values(&world).await.len()), (fetched, fetched), "{scopes:?}");
+        assert!(world.dead_letters().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_processed_for_long_is_a_dead_letter_after_five_attempts() {
+    let mut world = World::new().await;
+    let source = connected(&world, "strava").await;
+    world.network.script(ACTIVITY_URL, [], Answer::Status(503));
+    push(&world, &source, "activity.create", CREATED).await;
+    // By the schedule: at once, and after 1 min, 5 min, 30 min and 2 h.
+    for (passed, expected) in [(secs(5), 1), (mins(2), 2), (mins(6), 3), (mins(34), 4)] {
+        world.pass(passed).await;
+        assert_eq!((requests(&world, ACTIVITY_URL), world.dead_letters().await.len()), (expected, 0));
+    }
+    world.pass(hours(3)).await;
+    assert_eq!(requests(&world, ACTIVITY_URL), 5);
+    let dead = world.dead_letters().await;
+    assert_eq!((dead.len(), dead[0].kind, dead[0].failures), (1, LaneKind::Processor, 5));
+    // Retried by hand once the provider is back, it is processed.
+    world.network.script(ACTIVITY_URL, [], Answer::Body(200, ACTIVITY));
+    everhook_core::line::recall::recall(world.line(), world.organization, dead[0].id).await.expect("it is retried");
+    world.pass(secs(5)).await;
+    assert_eq!(values(&world).await, [Some(60.0)]);
+}
+
+#[tokio::test]
+async fn two_nodes_that_need_a_new_token_of_one_athlete_refresh_it_once() {
+    // Given sources whose lanes are of two nodes, and an athlete whose token has ended.
+    let mut cluster = Cluster::of(2).await;
+    let mut of_node = [None, None];
+    for number in 0..20 {
+        let settings = SourceChange {
+            name: Change::Set(format!("strava-{number}")),
+            kind: Change::Set("strava".to_owned()),
+            forward: Change::Set(false),
+            processor: Change::Set("health".to_owned()),
+            ..SourceChange::default()
+        };
+        let new = NewSource { application: None, settings };
+        let source = sources::create(cluster.line(), &cluster.author(), new).await.expect("it is good");
+        let owner = (0..2).find(|node| cluster.shards(*node).has_lane(source.id.into())).expect("somebody owns the lane");
+        of_node[owner].get_or_insert(source);
+    }
+    let [Some(first), Some(second)] = of_node else { panic!("one node owns all lanes") };
+    let text = |text: &str| Some(text.to_owned());
+    let connection = NewConnection {
+        provider: text("strava"),
+        external_user_id: text("1"),
+        profile_id: text("profile"),
+        access_token: Some(Secret::new("old".to_owned())),
+        refresh_token: Some(Secret::new("refresh".to_owned())),
+        expires_at: Some(cluster.clock.now() - mins(1)),
+        ..NewConnection::default()
+    };
+    health::connect(cluster.line(), &cluster.author(), connection).await.expect("it is good");
+    const FRESH: &str = r#"{"access_token":"new","refresh_token":"next","expires_at":4000000000}"#;
+    cluster.network.script(TOKEN_URL, [], Answer::SlowBody(200, FRESH, secs(2)));
+    cluster.network.script(ACTIVITY_URL, [], Answer::Body(200, ACTIVITY));
+    // When both have an event about the athlete at the same moment.
+    push(&cluster, &first, "activity.create", CREATED).await;
+    push(&cluster, &second, "activity.create", CREATED).await;
+    cluster.pass(secs(30)).await;
+    // Then one of them asked for a new token, and both used it.
+    assert_eq!(requests(&cluster, TOKEN_URL), 1);
+    assert_eq!(bearers(&cluster, ACTIVITY_URL), ["Bearer new"; 2]);
+    let nodes: Vec<usize> = cluster.senders.sent().iter().filter(|sent| sent.url == ACTIVITY_URL).map(|sent| sent.node).collect();
+    assert!(nodes.contains(&0) && nodes.contains(&1), "{nodes:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Jobs: an app that answers later is asked until it has the job, its callback counts once, and what it does not do becomes a dead letter.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
@@ -30,10 +30,18 @@ const DONE: &str = r#"{"success": true, "result": {"rows": 7}}"#;
 
 /// Puts a manifest with the capability `report` that calls back within a minute, and `sum`, which is queued if it fails.
 async fn put_manifest(world: &World) {
-    let manifest = json!({ "base_url": "https://app.example", "capabilities": {
-        "report": { "path": "/work", "async": true, "timeout": "1m" },
-        "sum": { "path": "/sum", "timeout": "1s", "circuit_breaker": { "enabled": false }, "fallback": [{ "type": "queue" }] },
-    } });
+    put_capabilities(
+        world,
+        json!({
+            "report": { "path": "/work", "async": true, "timeout": "1m" },
+            "sum": { "path": "/sum", "timeout": "1s", "circuit_breaker": { "enabled": false }, "fallback": [{ "type": "queue" }] },
+        }),
+    )
+    .await;
+}
+
+async fn put_capabilities(world: &World, capabilities: Value) {
+    let manifest = json!({ "base_url": "https://app.example", "capabilities": capabilities });
     let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
     manifests::put(world.line(), &world.author(), &Ref::Id(world.application), manifest.to_string(), &rules).await.expect("it is good");
 }
@@ -113,6 +121,77 @@ async fn a_job_is_done_when_the_app_calls_back_and_only_the_first_word_counts() 
     world.pass(mins(10)).await;
     assert_eq!((tokens(&world, id).len(), world.stages(id).await), (1, vec!["delivered".to_owned()]));
     assert!(!world.files_hold("rows") || world.is_shared(), "the result is sealed");
+}
+
+#[tokio::test]
+async fn an_app_is_asked_as_often_and_in_such_steps_as_its_manifest_says() {
+    // The delays between attempts, in seconds, as the manifest says; jitter moves each by 30 % at most.
+    let table: [(Value, &[u64]); 5] = [
+        (json!({ "enabled": true, "maxAttempts": 3, "backoff": "exponential" }), &[1, 2]),
+        (json!({ "enabled": false }), &[]),
+        (json!({ "max_attempts": 5, "backoff": "linear" }), &[1, 2, 3, 4]),
+        (json!({ "max_attempts": 4, "backoff": "fixed" }), &[1, 1, 1]),
+        (json!({ "max_attempts": 7 }), &[1, 2, 4, 8, 16, 30]),
+    ];
+    let mut world = World::new().await;
+    for (retry, delays) in table {
+        put_capabilities(&world, json!({ "report": { "path": "/work", "async": true, "timeout": "1m", "retry": retry } })).await;
+        world.network.script(URL, [], Answer::Body(200, r#"{"success": false, "error": {"code": "BUSY", "retryable": true}}"#));
+        let before = world.network.arrivals().len();
+        let id = queue(&world).await;
+        world.pass(mins(5)).await;
+        let arrivals = world.network.arrivals().split_off(before);
+        let gaps: Vec<f64> = arrivals.windows(2).map(|two| two[1].at.since(two[0].at).as_secs_f64()).collect();
+        assert_eq!(gaps.len(), delays.len(), "{retry}: {gaps:?}");
+        for (gap, delay) in gaps.iter().zip(delays) {
+            let delay = f64::from(u32::try_from(*delay).unwrap());
+            assert!((delay * 0.7 - 0.01..=delay * 1.3 + 0.1).contains(gap), "{retry}: {gaps:?}");
+        }
+        let max = everhook_core::line::request::header(&arrivals[0].request.headers, "x-max-attempts");
+        assert_eq!(max, Some(&*(delays.len() + 1).to_string()), "{retry}");
+        assert_eq!(job(&world, id).await.status, JobStatus::Dead, "{retry}");
+    }
+}
+
+#[tokio::test]
+async fn an_app_says_how_far_it_is_until_its_job_has_ended_and_moves_no_deadline() {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let id = queue(&world).await;
+    world.pass(secs(1)).await;
+    assert_eq!(job(&world, id).await.progress, None);
+    let token = tokens(&world, id).remove(0);
+    let said = |job: &Job| job.progress.as_ref().map(|progress| (progress.percent, progress.message.clone()));
+    call_back(&world, id, &token, r#"{"progress": 10.5, "message": "reading"}"#).await.expect("it is taken");
+    let begun = job(&world, id).await;
+    assert_eq!((begun.status, said(&begun)), (JobStatus::Sent, Some((10, Some("reading".to_owned())))));
+    // The same at once is taken and changes nothing; anything else within a second is not.
+    call_back(&world, id, &token, r#"{"progress": 10, "message": "reading"}"#).await.expect("it was taken");
+    let refused = call_back(&world, id, &token, r#"{"progress": 11}"#).await;
+    assert!(matches!(refused, Err(CallbackRefusal::TooSoon { wait }) if wait <= secs(1)), "{refused:?}");
+    assert_eq!(job(&world, id).await, begun);
+    world.crash().await;
+    world.pass(secs(1)).await;
+    call_back(&world, id, &token, r#"{"progress": 100}"#).await.expect("a second is over");
+    assert_eq!(said(&job(&world, id).await), Some((100, None)));
+    assert!(matches!(call_back(&world, id, &token, r#"{"progress": 101}"#).await, Err(CallbackRefusal::Invalid(_))));
+    // It has not ended for all that: the app is asked again when its minute is over, and begins again.
+    world.pass(mins(1)).await;
+    let again = job(&world, id).await;
+    assert_eq!((again.status, again.progress.clone(), tokens(&world, id).len()), (JobStatus::Sent, None, 2));
+    call_back(&world, id, &token, r#"{"progress": 50, "message": "half"}"#).await.expect("the first request's token is good");
+    call_back(&world, id, &token, DONE).await.expect("it is taken");
+    world.pass(secs(2)).await;
+    let done = job(&world, id).await;
+    assert_eq!((done.status, said(&done)), (JobStatus::Completed, Some((50, Some("half".to_owned())))));
+    // What comes now comes too late, whatever it says.
+    for late in [r#"{"progress": 50, "message": "half"}"#, r#"{"progress": 51}"#] {
+        assert!(matches!(call_back(&world, id, &token, late).await, Err(CallbackRefusal::Ended)), "{late}");
+    }
+    let dead = queue(&world).await;
+    world.pass(mins(10)).await;
+    let last = tokens(&world, dead).pop().unwrap();
+    assert!(matches!(call_back(&world, dead, &last, r#"{"progress": 1}"#).await, Err(CallbackRefusal::Ended)));
 }
 
 #[tokio::test]
@@ -405,7 +484,13 @@ async fn a_caller_that_is_away_is_told_again_and_then_there_is_a_dead_letter_whi
     world.pass(mins(1)).await;
     let dead = world.dead_letters().await;
     assert_eq!((dead.len(), dead[0].event, dead[0].target.as_str()), (1, id, "callback_url"));
-    assert_eq!((job(&world, id).await.status, told(&world).len()), (JobStatus::Completed, 6));
+    // As the preset `relay` says: four times, 1, 2 and 4 seconds apart, each up to half a second later.
+    assert_eq!((job(&world, id).await.status, told(&world).len()), (JobStatus::Completed, 7));
+    let at: Vec<_> = world.network.arrivals().into_iter().filter(|arrival| arrival.url == TOLD).map(|arrival| arrival.at).collect();
+    for (two, delay) in at[3..].windows(2).zip([1, 2, 4]) {
+        let gap = two[1].since(two[0]);
+        assert!(gap >= secs(delay) && gap <= secs(delay) + Duration::from_millis(600), "{gap:?} after {delay} s");
+    }
     let alerts: Vec<Value> =
         world.arrivals_of(&watch).into_iter().map(|arrival| serde_json::from_slice(&arrival.request.body).unwrap()).collect();
     assert_eq!(
@@ -416,7 +501,7 @@ async fn a_caller_that_is_away_is_told_again_and_then_there_is_a_dead_letter_whi
     world.network.script(TOLD, [], Answer::Status(204));
     recall::recall(world.line(), world.organization, dead[0].id).await.expect("it is dead");
     world.pass(secs(2)).await;
-    assert_eq!((told(&world).len(), tokens(&world, id).len()), (7, 1));
+    assert_eq!((told(&world).len(), tokens(&world, id).len()), (8, 1));
     assert_eq!(job(&world, queued.job).await.status, JobStatus::Completed);
 }
 
@@ -465,6 +550,105 @@ async fn the_caller_is_told_wherever_the_node_crashes_and_whichever_call_of_the_
             struck += 1;
         }
         assert!(struck > 5, "only {struck} calls were made");
+    }
+}
+
+/// More calls of the store than a job makes.
+const CALLS_MAX: u32 = 300;
+
+/// What the app was asked, request by request: the job, and the token for its callback.
+fn asked(world: &World) -> Vec<(EventId, String)> {
+    let read = |body: &[u8]| -> Option<(EventId, String)> {
+        let body: Value = serde_json::from_slice(body).ok()?;
+        let (job, token) = body["callbackUrl"].as_str()?.rsplit_once('/')?.1.split_once("?token=")?;
+        Some((job.parse().ok()?, token.to_owned()))
+    };
+    world.network.arrivals().into_iter().filter(|arrival| arrival.url == URL).filter_map(|arrival| read(&arrival.request.body)).collect()
+}
+
+/// The app says how far it is, and then calls back about every request; what is not taken it says again the next time.
+async fn call_back_about_all(world: &World) {
+    for (job, token) in asked(world) {
+        call_back(world, job, &token, r#"{"progress": 50}"#).await.ok();
+        call_back(world, job, &token, DONE).await.ok();
+    }
+}
+
+/// Queues a job whose caller wants to be told, if the store lets it.
+async fn try_queue(world: &World, capability: &Arc<OpenCapability>) -> Option<EventId> {
+    let request = CallRequest {
+        payload: Bytes::from_static(br#"{"room": 1}"#),
+        charge: None,
+        cache_key: None,
+        timeout: None,
+        trace: None,
+        callback_url: Some(TOLD.to_owned()),
+        arrived_at: world.clock.now(),
+    };
+    match jobs::call(world.line(), capability, request, "https://hooks.example").await {
+        Ok(Called::Queued(queued)) => Some(queued.job),
+        _ => None,
+    }
+}
+
+/// One run in which the process dies at one call of the store: while the job is queued, the app asked, its callback taken, or the caller told. Says whether
+/// it did, before all of that was done.
+async fn with_one_death(passing: u32, kind: Kind) -> bool {
+    let mut world = World::new().await;
+    put_manifest(&world).await;
+    let report = capability(&world, "report").await;
+    // What the call does is the same as in a process that is killed just before or after it: it asks the store for nothing more.
+    world.faults.plan_last(passing, kind);
+    let queued = try_queue(&world, &report).await;
+    for _ in 0..40 {
+        if world.faults.has_struck() {
+            break;
+        }
+        world.pass(Duration::from_millis(100)).await;
+        call_back_about_all(&world).await;
+    }
+    let (has_struck, told_before) = (world.faults.has_struck(), told(&world).len());
+    world.kill().await;
+    world.faults.forget();
+    world.faults.set_away(false);
+    world.start_again();
+    // Who was not answered calls again; what it called first may be a job as well.
+    let queued = match queued {
+        Some(queued) => queued,
+        None => try_queue(&world, &capability(&world, "report").await).await.expect("the store is there"),
+    };
+    for _ in 0..5 {
+        world.pass(secs(2)).await;
+        call_back_about_all(&world).await;
+    }
+    world.pass(mins(15)).await;
+    let context = format!("dead at call {passing}, {kind:?}");
+    let (reported, mut jobs) = (told(&world), asked(&world).into_iter().map(|(job, _)| job).collect::<Vec<_>>());
+    jobs.sort_unstable();
+    jobs.dedup();
+    assert!(jobs.contains(&queued) && jobs.len() <= 2, "{context}: {jobs:?}");
+    for id in &jobs {
+        let done = job(&world, *id).await;
+        assert_eq!((done.status, done.result.as_deref()), (JobStatus::Completed, Some(&br#"{"rows": 7}"#[..])), "{context}");
+        assert_eq!(world.stages(*id).await, ["delivered", "delivered"], "{context}");
+        // What was reported before may be reported again, because nobody knows that it was.
+        let times = reported.iter().filter(|one| one["jobId"] == id.to_string() && one["status"] == "success").count();
+        assert!((1..=1 + told_before.min(1)).contains(&times), "{context}: reported {times} times, {told_before} of them before");
+    }
+    assert_eq!(world.dead_letters().await.len(), 0, "{context}");
+    world.end().await;
+    has_struck
+}
+
+#[tokio::test]
+async fn a_job_ends_once_and_its_caller_is_told_wherever_the_process_dies() {
+    for kind in [Kind::Before, Kind::After] {
+        let mut passing = 0;
+        while with_one_death(passing, kind).await {
+            passing += 1;
+            assert!(passing < CALLS_MAX, "the scenario makes more than {CALLS_MAX} calls");
+        }
+        assert!(passing > 8, "the scenario made only {passing} calls");
     }
 }
 

@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use everhook_core::ports::Clock;
 use everhook_testbed::{Answer, World, hours, secs};
 
+use super::deletions::deletion_of;
+
 /// What a world says when it is dropped, if it does.
 fn complaint(world: World) -> Option<String> {
     let panicked = catch_unwind(AssertUnwindSafe(|| drop(world))).err()?;
@@ -54,16 +56,7 @@ async fn a_deletion_that_is_not_worked_off_is_a_leftover() {
     let shop = world.another_application().await;
     // The engine is gone before it looks.
     world.kill().await;
-    let entry = everhook_core::model::AuditEntry {
-        id: everhook_core::ids::AuditEntryId::from_uuid(*shop.as_uuid()),
-        organization: world.organization,
-        at: world.clock.now(),
-        actor: everhook_core::model::Actor::Server,
-        action: everhook_core::model::AuditAction::ApplicationDelete,
-        resource: *shop.as_uuid(),
-        note: Default::default(),
-    };
-    ports.applications.delete_application(world.organization, shop, entry).await.expect("the store answers");
+    ports.applications.delete_application(world.organization, shop, deletion_of(&world, shop)).await.expect("the store answers");
     drop(ports);
     let complaint = complaint(world).expect("something is left over");
     assert!(complaint.contains("is deleted, and its endpoints are not"), "{complaint}");

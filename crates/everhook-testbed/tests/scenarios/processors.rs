@@ -8,12 +8,12 @@ use everhook_core::{
     manage::{
         Change, applications,
         health::{self, NewConnection},
-        received::{self, ReceivedStatus},
+        received::{self, ReceivedQuery, ReceivedStatus},
         sources::{self, NewSource, SourceChange},
     },
     model::{
         Actor, AuditAction, AuditEntry, AuditNote, CancelCause, Cursor, EventType, LaneKind, PageRequest, Source, Stage,
-        health::{Metric, ProfileId},
+        health::{ExternalUserId, Metric, ProfileId, Provider},
     },
     ports::{Clock, DeliveryFilter, MetricFilter, ReceivedFilter, TimeRange, Updated},
 };
@@ -72,7 +72,8 @@ async fn steps(world: &World, profile: &str) -> Vec<f64> {
 
 async fn statuses(world: &World, source: &Source) -> Vec<ReceivedStatus> {
     let filter = ReceivedFilter { source: source.id, event_type: None, external_user: None, accepted: TimeRange::default() };
-    let found = received::list(world.line(), world.organization, &filter, None, ALL).await.unwrap();
+    let query = ReceivedQuery { filter: &filter, status: None, with_payloads: false, provider: None };
+    let found = received::list(world.line(), world.organization, query, ALL).await.unwrap();
     found.rows.into_iter().map(|row| row.progress.status).collect()
 }
 
@@ -208,6 +209,53 @@ async fn a_profile_is_erased_from_files_and_tables_with_everything_that_was_rece
     push(&world, &source, vec![marked("user-to-erase")]).await;
     world.pass(secs(30)).await;
     assert!(steps(&world, "profile-to-erase").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_user_of_a_provider_is_erased_without_a_connection_also_from_sources_that_are_gone_or_of_another_kind() {
+    // Given parked events about a user whom nobody is connected with, from sources of which one is deleted and one becomes another provider's.
+    let mut world = World::new().await;
+    let named = async |name: &str, kind: &str| {
+        let settings = SourceChange {
+            name: Change::Set(name.to_owned()),
+            kind: Change::Set(kind.to_owned()),
+            processor: if kind == "none" { Change::Keep } else { Change::Set("health".to_owned()) },
+            forward: Change::Set(false),
+            ..SourceChange::default()
+        };
+        sources::create(world.line(), &world.author(), NewSource { application: None, settings }).await.expect("the source is made")
+    };
+    let (here, gone, turned, other) =
+        (named("here", "garmin").await, named("gone", "garmin").await, named("turned", "garmin").await, named("other", "none").await);
+    for source in [&here, &gone, &turned, &other] {
+        push(&world, source, vec![dailies("user-to-erase", 1, 1), dailies("user-to-erase", 2, 2), dailies("user-who-stays", 1, 1)]).await;
+    }
+    world.pass(mins(1)).await;
+    sources::delete(world.line(), &world.author(), &Ref::Id(gone.id)).await.expect("it is deleted");
+    let changed = SourceChange { kind: Change::Set("none".to_owned()), processor: Change::Clear, ..SourceChange::default() };
+    sources::change(world.line(), &world.author(), &Ref::Id(turned.id), changed).await.expect("it is changed");
+    world.pass(mins(1)).await;
+    // When the user is erased, nothing is left of them in files and tables but what came from elsewhere under the same name.
+    let user = ExternalUserId::parse("user-to-erase").expect("a user");
+    let erase =
+        async |provider| health::erase_user(world.line(), &world.author(), provider, user.clone()).await.expect("the store answers");
+    assert_eq!(erase(Provider::Strava).await, 0);
+    assert_eq!(erase(Provider::Garmin).await, 6);
+    assert_eq!(erase(Provider::Garmin).await, 0);
+    let left = async |source: &Source, user: &str| {
+        let of = Some(user.to_owned());
+        let filter = ReceivedFilter { source: source.id, event_type: None, external_user: of, accepted: TimeRange::default() };
+        world.line().ports.history.received_events(world.organization, filter, ALL).await.expect("the store answers").rows.len()
+    };
+    for source in [&here, &gone, &turned] {
+        assert_eq!((left(source, "user-to-erase").await, left(source, "user-who-stays").await), (0, 1), "{}", source.name);
+    }
+    assert_eq!((left(&other, "user-to-erase").await, left(&other, "user-who-stays").await), (2, 1), "a source that never was Garmin's");
+    // What was parked ended with it, and connecting the user brings nothing back.
+    connect(&world, "user-to-erase", "p").await;
+    world.pass(mins(1)).await;
+    assert!(steps(&world, "p").await.is_empty());
+    world.leaves_work_over();
 }
 
 #[tokio::test]

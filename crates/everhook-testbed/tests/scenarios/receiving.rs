@@ -3,7 +3,7 @@
 use everhook_core::{
     ids::SourceId,
     line::{parking::release, publish::Publication},
-    manage::received::{self, ReceivedStatus},
+    manage::received::{self, ReceivedQuery, ReceivedStatus},
     model::{ContentType, Cursor, OrderingMode, PageRequest, Received, WaitsFor},
     ports::{ReceivedFilter, TimeRange},
 };
@@ -38,7 +38,8 @@ async fn statuses(world: &World, status: Option<ReceivedStatus>) -> Vec<Received
     let (mut rows, mut cursor) = (Vec::new(), Cursor::Newest);
     loop {
         let page = PageRequest { limit: 2, cursor };
-        let found = received::list(world.line(), world.organization, &filter, status, page).await.expect("the store answers");
+        let query = ReceivedQuery { filter: &filter, status, with_payloads: false, provider: None };
+        let found = received::list(world.line(), world.organization, query, page).await.expect("the store answers");
         rows.extend(found.rows.into_iter().map(|row| row.progress.status));
         match found.next {
             Some(next) => cursor = next,

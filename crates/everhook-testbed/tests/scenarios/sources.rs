@@ -1,5 +1,7 @@
 //! Sources as the door sees them: opened once, current after every change, and served while the store is away.
 
+use std::sync::Arc;
+
 use everhook_core::{
     ids::{Ref, SourceId},
     manage::{
@@ -10,8 +12,11 @@ use everhook_core::{
     },
     model::{Author, PauseMode, Secret, Source},
     policy::{address::AddressRules, target::TargetRules},
+    ports::Clock as _,
+    sources::OpenSource,
 };
 use everhook_testbed::{World, mins, secs};
+use futures_util::FutureExt as _;
 
 /// Who acts in the organization `default`.
 async fn owner(world: &World) -> Author {
@@ -108,6 +113,28 @@ async fn while_the_store_is_away_what_is_known_is_served_and_what_is_not_is_an_e
     world.pass(secs(2)).await;
     assert_eq!(found(&world, "unknown").await, Some(unknown.id));
     assert_eq!(found(&world, "known").await, Some(known.id));
+}
+
+#[tokio::test]
+async fn a_read_that_began_before_a_change_does_not_bring_the_old_source_back() {
+    // Given a source that is being read again, and an answer that is on its way.
+    let world = World::new().await;
+    let (line, by) = (world.line(), owner(&world).await);
+    let source = create(&world, &by, "shop").await;
+    line.sources.forget(source.id);
+    world.faults.hold_source_reads();
+    let id = source.id.to_string();
+    let mut reading = Box::pin(line.sources.lookup(&id));
+    assert!((&mut reading).now_or_never().is_none(), "the store has answered, and nobody has the answer yet");
+    // When the source is changed meanwhile.
+    world.clock.move_to(world.clock.now() + secs(1));
+    sources::pause(line, &by, &Ref::Id(source.id), Some("refuse")).await.unwrap();
+    world.faults.let_source_reads_arrive();
+    // Then whoever asked has it as it is now, and so has everybody while the store is away.
+    let is_paused = |found: Option<Arc<OpenSource>>| found.is_some_and(|open| open.source.paused.is_some());
+    assert!(is_paused(reading.await.unwrap()));
+    world.faults.set_away(true);
+    assert!(is_paused(line.sources.lookup(&id).await.unwrap()));
 }
 
 #[tokio::test]

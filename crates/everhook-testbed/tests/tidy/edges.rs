@@ -40,12 +40,14 @@ const CORE: Layers = Layers {
         ("shape", &["ids", "model", "ports", "signing", "time"]),
         ("catalog", &["ids", "model", "policy", "ports", "reading", "shape", "time"]),
         ("sources", &["ids", "inbound", "model", "ports", "reading", "time"]),
+        ("breakdowns", &["ids", "model", "ports", "time"]),
         ("limits", &["ids", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         ("gates", &["ids", "model", "policy", "ports", "time"]),
         ("calls", &["gates", "ids", "limits", "metrics", "model", "policy", "ports", "pruned", "reading", "signing", "time"]),
         (
             "line",
             &[
+                "breakdowns",
                 "calls",
                 "catalog",
                 "counted",
@@ -141,6 +143,7 @@ const ADAPTERS: Layers = Layers {
         ("encoding", &["vault"]),
         ("commits", &[]),
         ("due", &[]),
+        ("read_turns", &[]),
         ("system", &[]),
         ("vault", &[]),
         ("by_scheme", &[]),
@@ -151,8 +154,8 @@ const ADAPTERS: Layers = Layers {
         ("rabbitmq", &["http"]),
         ("smtp", &["http"]),
         ("otlp", &["http"]),
-        ("sqlite", &["commits", "due", "encoding", "system", "vault"]),
-        ("postgres", &["commits", "due", "encoding", "system"]),
+        ("sqlite", &["commits", "due", "encoding", "read_turns", "system", "vault"]),
+        ("postgres", &["commits", "due", "encoding", "read_turns", "system"]),
         // Writes through the embedded store's writer.
         ("spool", &["commits", "encoding", "sqlite", "system"]),
         // Is about both stores.

@@ -4,6 +4,7 @@
 //! files with a planted violation, which it must find. What a rule tolerates is listed beside it, file by file; an entry that is not needed any more is a
 //! violation as well, so that the lists can only shrink.
 
+mod bounds;
 mod citations;
 mod conformance;
 mod edges;
@@ -31,6 +32,11 @@ fn modules_use_only_what_is_below_them() {
 #[test]
 fn every_statement_says_its_index_and_lock_and_exists_for_both_stores() {
     assert_nothing(statements::violations(&Tree::read()));
+}
+
+#[test]
+fn the_page_of_limits_says_what_the_code_does() {
+    assert_nothing(bounds::violations(&Tree::read()));
 }
 
 #[test]

@@ -52,6 +52,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("acquaintances", "publishers"),
     ("do_again", "`replay_deliveries`"),
     ("tell_breaker", "`report_breaker`"),
+    ("go_on", "what it does: `resume_window`, `continue_from`"),
+    ("goes_on", "what it means: `is_running`, `has_more`"),
     ("tell_processors_deleted", "`announce_deleted_processors`"),
     ("tells_caller", "`notifies_caller`"),
     ("tell_server_full", "`log_server_full`"),

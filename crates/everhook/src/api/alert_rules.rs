@@ -7,9 +7,9 @@ use everhook_core::{
     ids::AlertRuleId,
     manage::{
         Change, Fault,
-        alert_rules::{self, AlertRuleChange, DryRun, ListedRule},
+        alert_rules::{self, AlertRuleChange, DryRun, ListedRule, RuleReach},
     },
-    model::Page,
+    model::{Page, Scope},
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::{
     Api,
-    access::{MayManage, MayRead},
+    access::{Caller, MayManage, MayRead},
     auto_replay::write_duration,
     body::JsonBody,
     error::{ApiError, ChangeProblems, ReadProblems},
@@ -210,6 +210,12 @@ fn length(field: Field<String>, name: &'static str, faults: &mut Vec<Fault>) -> 
     }
 }
 
+/// The rules about the server are there for its administrators, in the organization `default`.
+fn reach(api: &Api, caller: &Caller) -> RuleReach {
+    let is_admin = caller.scopes.allow(Scope::Admin) && caller.application.is_none();
+    if is_admin && caller.organization == api.default_organization { RuleReach::Server } else { RuleReach::Organization }
+}
+
 /// Creates an alert rule of the organization.
 #[utoipa::path(
     post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule", request_body = AlertRuleIn,
@@ -230,13 +236,14 @@ pub async fn create(
 /// The rules in force.
 pub type AlertRuleList = List<AlertRuleOut>;
 
-/// Lists the alert rules in force: the default rules, as the organization changed them, then its own by name. All are on one page.
+/// Lists the alert rules in force: the default rules, as the organization changed them, then its own by name. All are on one page. The rules about the
+/// server are among them for the scope `admin`, in the organization `default`.
 #[utoipa::path(
     get, path = "/v1/alert-rules", tag = "alerts", operation_id = "list_alert_rules", security(("api_key" = ["read"])),
     responses((status = 200, description = "The alert rules", body = AlertRuleList), ReadProblems),
 )]
 pub async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, _query: NoParams) -> Result<Response, ApiError> {
-    let rows = alert_rules::list(&api.line, caller.organization).await?.into_iter().map(AlertRuleOut::from).collect();
+    let rows = alert_rules::list(&api.line, caller.organization, reach(&api, &caller)).await?.into_iter().map(AlertRuleOut::from).collect();
     Ok(json(StatusCode::OK, &List::from(Page { rows, next: None, prev: None })))
 }
 
@@ -252,7 +259,7 @@ pub async fn get(
     _query: NoParams,
     Named(of): Named<AlertRuleId>,
 ) -> Result<Response, ApiError> {
-    let found = alert_rules::find(&api.line, caller.organization, &of).await?;
+    let found = alert_rules::find(&api.line, caller.organization, reach(&api, &caller), &of).await?;
     Ok(json(StatusCode::OK, &AlertRuleOut::from(found)))
 }
 
@@ -270,7 +277,8 @@ pub async fn change(
     JsonBody(asked): JsonBody<AlertRuleIn>,
 ) -> Result<Response, ApiError> {
     let asked = AlertRuleChange::try_from(asked)?;
-    let change = async move { alert_rules::change(&api.line, &caller.author(), &of, asked).await };
+    let reach = reach(&api, &caller);
+    let change = async move { alert_rules::change(&api.line, &caller.author(), reach, &of, asked).await };
     Ok(json(StatusCode::OK, &AlertRuleOut::from(run_to_completion(change).await??)))
 }
 
@@ -286,7 +294,8 @@ pub async fn delete(
     _query: NoParams,
     Named(of): Named<AlertRuleId>,
 ) -> Result<StatusCode, ApiError> {
-    run_to_completion(async move { alert_rules::delete(&api.line, &caller.author(), &of).await }).await??;
+    let reach = reach(&api, &caller);
+    run_to_completion(async move { alert_rules::delete(&api.line, &caller.author(), reach, &of).await }).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -386,7 +395,7 @@ pub async fn dry_run(
         (None, name) => {
             let not_found = || ApiError::not_found("alert rule");
             let of = name.as_deref().and_then(everhook_core::ids::Ref::parse).ok_or_else(not_found)?;
-            alert_rules::find(&api.line, caller.organization, &of).await?.rule
+            alert_rules::find(&api.line, caller.organization, reach(&api, &caller), &of).await?.rule
         }
     };
     // It reads as much as an export.

@@ -223,7 +223,7 @@ async fn create(
 
 /// All channels of an organization.
 #[derive(Serialize, ToSchema)]
-pub struct ChannelsOut {
+pub struct ChannelList {
     /// At most 40.
     data: Vec<ChannelOut>,
 }
@@ -231,12 +231,12 @@ pub struct ChannelsOut {
 /// Lists all channels of the organization: those of its `admin_emails`, then those of services, by name.
 #[utoipa::path(
     get, path = "/v1/channels", tag = "channels", operation_id = "list_channels", security(("api_key" = ["read"])),
-    responses((status = 200, description = "The channels", body = ChannelsOut), ReadProblems),
+    responses((status = 200, description = "The channels", body = ChannelList), ReadProblems),
 )]
 async fn list(State(api): State<Arc<Api>>, MayRead(caller): MayRead, _query: NoParams) -> Result<Response, ApiError> {
     let found = channels::list(&api.line, caller.organization).await?;
     let data = found.iter().map(|(channel, target)| ChannelOut::new(channel, target.clone())).collect();
-    Ok(json(StatusCode::OK, &ChannelsOut { data }))
+    Ok(json(StatusCode::OK, &ChannelList { data }))
 }
 
 /// Returns a channel.

@@ -100,7 +100,7 @@ pub struct DestinationOut {
 
 impl DeliveryOut {
     async fn new(api: &Api, delivery: Delivery, uids: &Uids) -> Result<Self, StoreError> {
-        let schedule = api.line.catalog.schedule(delivery.retry_schedule).await?;
+        let schedule = api.line.catalog.schedule(delivery.organization, delivery.retry_schedule).await?;
         let (next_attempt_at, ended_at, reason) = match delivery.stage {
             Stage::Waiting { due_at } => (Some(due_at), None, None),
             Stage::Held | Stage::Parked(_) => (None, None, None),
@@ -268,6 +268,7 @@ pub async fn list_page(api: &Api, caller: &Caller, query: DeliveryQuery, mut fil
     }
     filter.application = api.filter_application(caller, query.application_id.as_deref()).await?;
     if let Some(page) = page.without_offset().filter(|_| filter.http_status.is_some()) {
+        let _turn = api.searches.turn(organization).await;
         let FoundDeliveries { rows, next, searched_until } = finding::find_deliveries(&api.line, organization, &filter, page).await?;
         let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
         let list = List::from(Page { rows: shown(api, organization, rows).await?, next, prev: None });

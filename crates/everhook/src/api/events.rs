@@ -179,7 +179,8 @@ pub async fn list(
     let organization = caller.organization;
     search.application = api.filter_application(&caller, query.application_id.as_deref()).await?;
     if let Some(page) = page.without_offset().filter(|_| !is_plain) {
-        let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, &search, page).await?;
+        let _turn = api.searches.turn(organization).await;
+        let FoundEvents { rows, next, searched_until } = finding::find_events(&api.line, organization, search, page).await?;
         let (searched_until, search_complete) = (searched_until.map(|at| at.to_string()), Some(next.is_none()));
         let list = List::from(Page { rows: shown(&api, organization, rows).await?, next, prev: None });
         return Ok(json(StatusCode::OK, &List { searched_until, search_complete, ..list }));
@@ -243,10 +244,7 @@ pub async fn get(
     let uids = Uids::of_events(&api, caller.organization, std::slice::from_ref(&summary)).await?;
     let uid = uids.application(summary.application);
     let Some(event) = event else { return Ok(json(StatusCode::OK, &EventOut::new(summary, uid))) };
-    let (data, data_base64) = show_data(&event).map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, event.id = %id, "the data of an event is not JSON");
-        ApiError::internal()
-    })?;
+    let (data, data_base64) = show_data(&event)?;
     let headers = shown_headers(event.headers, caller.scopes).into_iter().collect();
     let ordering_key = event.ordering_key.map(|key| key.to_string());
     let (labels, headers) = (Some(event.labels), Some(headers));
@@ -263,12 +261,19 @@ pub async fn get(
     Ok(json(StatusCode::OK, &out))
 }
 
-/// An event's data as `data`, or as `data_base64`.
-fn show_data(event: &Event) -> serde_json::Result<(Option<Box<RawValue>>, Option<String>)> {
-    Ok(match envelope::shown(event) {
-        Shown::Json(data) => (Some(RawValue::from_string(String::from_utf8_lossy(data).into_owned())?), None),
-        Shown::Text(text) => (Some(serde_json::value::to_raw_value(text)?), None),
-        Shown::Bytes(bytes) => (None, Some(BASE64_STANDARD.encode(bytes))),
+/// An event's data as it is shown: JSON, its own or a text, or else base64.
+///
+/// # Errors
+/// [`ApiError`] if it is kept as JSON and is none.
+pub fn show_data(event: &Event) -> Result<(Option<Box<RawValue>>, Option<String>), ApiError> {
+    let json = match envelope::shown(event) {
+        Shown::Json(data) => RawValue::from_string(String::from_utf8_lossy(data).into_owned()),
+        Shown::Text(text) => serde_json::value::to_raw_value(text),
+        Shown::Bytes(bytes) => return Ok((None, Some(BASE64_STANDARD.encode(bytes)))),
+    };
+    json.map(|json| (Some(json), None)).map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, event.id = %event.id, "the data of an event is not JSON");
+        ApiError::internal()
     })
 }
 

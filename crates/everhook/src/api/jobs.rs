@@ -75,6 +75,15 @@ pub struct JobOut {
     /// What the app reported: `{code?, message?, retryable?}`.
     #[schema(value_type = Option<serde_json::Value>, required = true)]
     error: Option<Box<RawValue>>,
+    /// How much is done, in percent, as the app last reported since it was last asked; null if it did not.
+    #[schema(required = true, minimum = 0, maximum = 100, example = 40)]
+    progress: Option<u8>,
+    /// What it said beside that.
+    #[schema(required = true)]
+    progress_message: Option<String>,
+    /// When it reported that.
+    #[schema(format = DateTime, required = true)]
+    progress_at: Option<String>,
     /// The error of the last attempt, in words.
     #[schema(required = true)]
     last_error: Option<String>,
@@ -105,6 +114,9 @@ impl JobOut {
             attempt_count: job.attempts,
             result: raw(job.result),
             error: raw(job.error),
+            progress: job.progress.as_ref().map(|progress| progress.percent),
+            progress_at: text(job.progress.as_ref().map(|progress| progress.at)),
+            progress_message: job.progress.and_then(|progress| progress.message),
             last_error: job.last_error,
             delivery_id: job.delivery.to_string(),
             next_attempt_at: text(job.next_attempt_at),
@@ -204,6 +216,11 @@ fn problem(refusal: CallbackRefusal) -> ApiError {
             "the job has already ended, or a different result was reported before; this result is ignored",
         ),
         CallbackRefusal::Invalid(reason) => ApiError::new(ProblemKind::InvalidFields, reason),
+        CallbackRefusal::TooSoon { wait } => ApiError::too_many(
+            ProblemKind::ProgressRateLimit,
+            "progress was reported less than a second ago: this report is not used",
+            wait,
+        ),
         CallbackRefusal::Busy => ApiError::evaluation_busy(),
         CallbackRefusal::Store(error) => error.into(),
     }

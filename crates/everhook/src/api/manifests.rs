@@ -23,7 +23,7 @@ use super::{
     Api,
     access::{MayManage, MayRead},
     body::{JsonBody, OptionalJsonBody},
-    endpoints::{BreakerOrderIn, BreakerStateOut, SecretOut, StatsOut, StatsQuery},
+    endpoints::{BreakerOrderIn, BreakerStateOut, SecretOut, StatsOut, StatsQuery, longest_range},
     error::{ApiError, ChangeProblems, ReadProblems},
     run_to_completion,
     uids::Uids,
@@ -139,7 +139,7 @@ async fn stats(
     OfApplication(of, capability): OfApplication,
     Params(query): Params<StatsQuery>,
 ) -> Result<Response, ApiError> {
-    let (from, to) = query.range(api.line.ports.clock.now())?;
+    let (from, to) = query.range(api.line.ports.clock.now(), longest_range(api.line.retention.rollups))?;
     let statistics = manifests::statistics(&api.line, caller.organization, &of, &capability, (from, to)).await?;
     Ok(json(StatusCode::OK, &StatsOut::from(&statistics)))
 }

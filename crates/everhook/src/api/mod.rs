@@ -129,6 +129,8 @@ pub struct Api {
     bodies: Arc<MemoryBudget>,
     /// Reads of each organization come a few at a time.
     reads: Reads,
+    /// Whose turn it is to search, which takes seconds where other reads take milliseconds.
+    searches: Reads,
     /// Imports and exports come one after the other: each may hold a whole application.
     transfers: Transfers,
     keys: KeyCache,
@@ -194,6 +196,7 @@ impl Api {
             batch_bytes_max,
             bodies: MemoryBudget::new(body_limits(batch_bytes_max)),
             reads: Reads::default(),
+            searches: Reads::of_searches(),
             transfers: Transfers::default(),
             keys,
             changes: ChangeRates::default(),

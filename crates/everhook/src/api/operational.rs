@@ -27,7 +27,7 @@ pub struct OperationalTypeOut {
 
 /// All types of operational events.
 #[derive(Serialize, ToSchema)]
-pub struct OperationalTypesOut {
+pub struct OperationalTypeList {
     data: Vec<OperationalTypeOut>,
 }
 
@@ -41,9 +41,9 @@ impl From<&OperationalType> for OperationalTypeOut {
 #[utoipa::path(
     get, path = "/v1/operational-event-types", tag = "event types", operation_id = "list_operational_event_types",
     security(("api_key" = ["read"])),
-    responses((status = 200, description = "The types", body = OperationalTypesOut), ReadProblems),
+    responses((status = 200, description = "The types", body = OperationalTypeList), ReadProblems),
 )]
 pub async fn list(_caller: MayRead, _query: NoParams) -> Result<Response, ApiError> {
     let data = OPERATIONAL_TYPES.iter().map(OperationalTypeOut::from).collect();
-    Ok(json(StatusCode::OK, &OperationalTypesOut { data }))
+    Ok(json(StatusCode::OK, &OperationalTypeList { data }))
 }

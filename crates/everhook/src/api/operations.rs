@@ -43,7 +43,7 @@ pub struct OperationOut {
     endpoint_id: Option<String>,
     #[schema(required = true)]
     endpoint_uid: Option<String>,
-    /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase`, `attempt_now` or `backfill`.
+    /// `retry_batch`, `discard_batch`, `recover`, `replay`, `erase`, `attempt_now`, `backfill` or `delete_data`.
     #[schema(value_type = OperationKindWord)]
     kind: &'static str,
     /// `pending` (selecting, or waiting for its start), `running`, `finished`, `cancelled` or `failed`.
@@ -119,7 +119,11 @@ impl OperationOut {
 const fn creates_deliveries(kind: OperationKind) -> bool {
     match kind {
         OperationKind::RetryBatch | OperationKind::Recover | OperationKind::Replay => true,
-        OperationKind::DiscardBatch | OperationKind::Erase | OperationKind::AttemptNow | OperationKind::Backfill => false,
+        OperationKind::DiscardBatch
+        | OperationKind::Erase
+        | OperationKind::AttemptNow
+        | OperationKind::Backfill
+        | OperationKind::DeleteData => false,
     }
 }
 

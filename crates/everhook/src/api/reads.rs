@@ -13,6 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// How many reads of one organization are under way at once; more wait for their turn.
 const READS_MAX: usize = 16;
 
+/// How many of them search; more wait for their turn. A search holds an event with all of its data, and compares it on one of a few threads.
+const SEARCHES_MAX: usize = 2;
+
 /// How long an import or export waits for others: most take less than a second, and clients repeat the request.
 const TRANSFER_AWAITED_MAX: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(10) };
 
@@ -30,6 +33,11 @@ impl Default for Reads {
 }
 
 impl Reads {
+    /// Of searches, each of which is a read that has its turn already.
+    pub(super) fn of_searches() -> Self {
+        Self::at_once(SEARCHES_MAX)
+    }
+
     fn at_once(at_once: usize) -> Self {
         Self { at_once, organizations: Arc::default() }
     }

@@ -92,7 +92,7 @@ pub struct ArchiveOut {
     failing_since: Option<String>,
     /// Why not.
     #[schema(required = true, example = "No space left on device (os error 28)")]
-    error: Option<String>,
+    last_error: Option<String>,
 }
 
 impl StorageOut {
@@ -134,12 +134,12 @@ impl From<&RetentionPeriods> for RetentionOut {
 
 impl From<ArchiveStatus> for ArchiveOut {
     fn from(status: ArchiveStatus) -> Self {
-        let (failing_since, error) = status.failing.unzip();
+        let (failing_since, last_error) = status.failing.unzip();
         Self {
             folder: status.place,
             written_at: status.written_at.map(|at| at.to_string()),
             failing_since: failing_since.map(|at| at.to_string()),
-            error,
+            last_error,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! `everhook app check`: whether an app conforms to the contract of calls. For the people who write apps; it needs no server.
 
+mod door;
+
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -10,14 +13,16 @@ use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use everhook_adapters::http::{HttpSettings, HttpTransport};
 use everhook_core::{
-    calls::contract::{self, ContractCheck, ContractSubject},
+    calls::contract::{self, CallbackDoor, CallbacksExpected, ContractCheck, ContractSubject},
     ids::OrganizationId,
     model::{SigningKey, Target},
-    policy::{address::AddressRules, schema::Schema},
+    policy::{address::AddressRules, calls::job::refusal_of_payload, schema::Schema},
 };
 use serde_json::json;
 use url::Url;
 use uuid::Uuid;
+
+use self::door::ListeningDoor;
 
 /// Work with apps that a platform calls.
 #[derive(Debug, clap::Args)]
@@ -32,7 +37,7 @@ enum AppCommand {
     Check(CheckArgs),
 }
 
-/// Test an app with up to seven requests.
+/// Test an app with up to 15 requests.
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
     /// The URL of the capability.
@@ -55,6 +60,18 @@ struct CheckArgs {
     /// How long an answer may take, in milliseconds.
     #[arg(long, default_value_t = 5_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(100..=60_000))]
     timeout_ms: u64,
+    /// The capability is `async`: the app takes jobs over and calls back. The command listens for that
+    #[arg(long = "async")]
+    is_async: bool,
+    /// How long the app may take to call back, in milliseconds.
+    #[arg(long, default_value_t = 30_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1_000..=3_600_000), requires = "is_async")]
+    callback_timeout_ms: u64,
+    /// Where the command listens for callbacks. Port 0 is any that is free.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", requires = "is_async")]
+    callback_listen: SocketAddr,
+    /// What the URLs of callbacks begin with, if the app reaches this machine by another address.
+    #[arg(long, value_name = "URL", requires = "is_async")]
+    callback_url: Option<Url>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -99,6 +116,11 @@ async fn check(args: &CheckArgs) -> anyhow::Result<Vec<ContractCheck>> {
     // It tests what the person at the terminal names: an app on their own machine, most often.
     let transport = HttpTransport::new(HttpSettings::new(AddressRules::allowing_private()))?;
     let target = |url: &Url| Arc::new(Target { written: url.to_string(), url: url.clone() });
+    let door = match args.is_async {
+        true => Some(open_door(args).await?),
+        false => None,
+    };
+    let callback_timeout = Duration::from_millis(args.callback_timeout_ms);
     let subject = ContractSubject {
         organization: OrganizationId::from_uuid(Uuid::nil()),
         capability: &args.capability,
@@ -108,8 +130,20 @@ async fn check(args: &CheckArgs) -> anyhow::Result<Vec<ContractCheck>> {
         payload: Bytes::from(args.payload.clone()),
         schema: schema.as_ref(),
         timeout: Duration::from_millis(args.timeout_ms),
+        callbacks: door.as_ref().map(|door| CallbacksExpected {
+            door: door as &dyn CallbackDoor,
+            timeout: callback_timeout,
+            wait: callback_timeout,
+        }),
     };
-    Ok(contract::check(&transport, &subject, &Uuid::now_v7).await)
+    Ok(contract::check(&transport, &subject, &Uuid::now_v7).await?)
+}
+
+async fn open_door(args: &CheckArgs) -> anyhow::Result<ListeningDoor> {
+    if let Some(reason) = refusal_of_payload(args.payload.as_bytes()) {
+        anyhow::bail!("--payload: {reason}");
+    }
+    ListeningDoor::open(args.callback_listen, args.callback_url.as_ref()).await
 }
 
 fn read_schema(file: &Path) -> anyhow::Result<Schema> {

@@ -62,6 +62,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
     let spool = spool::read(&mut reader, data.as_deref(), database.is_some(), roles.api, payload_bytes_max);
     let (email, admin_emails) = email::read(&mut reader);
     let notifications = notifications::read(&mut reader, targets.as_ref());
+    let server_alerts = notifications::read_server_alerts(&mut reader, targets.as_ref());
     let health_providers = health::read(&mut reader, targets.as_ref());
     let seal_payloads = reader.needed("seal_payloads", parse_bool);
     let manifest_defaults = calls::read(&mut reader);
@@ -100,6 +101,7 @@ pub(super) fn check(settings: &[Setting], faults: &mut Vec<String>) -> Option<Co
         email,
         admin_emails,
         notifications: notifications?,
+        server_alerts,
         manifest_defaults: manifest_defaults?,
         health_checks: health_checks?,
         alert_interval: alert_interval?,

@@ -32,6 +32,7 @@ use everhook_core::{
 
 pub use email::EmailConfig;
 use ipnet::IpNet;
+pub use notifications::ServerAlertConfig;
 pub use raw::{Origin, Setting};
 pub use traces::TracesConfig;
 
@@ -44,7 +45,7 @@ pub struct ServeArgs {
     /// Listen on this address [default: 127.0.0.1:8080]
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// Serve metrics to everybody who reaches this address, beside /metrics of the API, which requires an admin key
+    /// Serve metrics without a key at this address, in addition to /metrics of the API, which requires an admin key
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics_listen: Option<String>,
     /// Store all data in this folder [default: ./everhook-data]
@@ -203,34 +204,40 @@ pub struct ServeArgs {
     /// The name of this server in notifications [default: Everhook]
     #[arg(long, value_name = "NAME")]
     pub brand: Option<String>,
-    /// Where PagerDuty takes events [default: https://events.pagerduty.com/v2/enqueue]
+    /// The URL of PagerDuty's Events API [default: https://events.pagerduty.com/v2/enqueue]
     #[arg(long, value_name = "URL")]
     pub pagerduty_url: Option<String>,
-    /// How long a call to check a quiz answer may take if its manifest does not say [default: 2s]
+    /// Send alerts about the server itself to this URL, an incoming webhook of Slack or of what understands the same
+    #[arg(long, value_name = "URL")]
+    pub slack_url: Option<String>,
+    /// Send alerts about the server itself to this integration of PagerDuty
+    #[arg(long, value_name = "KEY")]
+    pub pagerduty_key: Option<String>,
+    /// The timeout of calls that check a quiz answer, if the manifest has none [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_quiz_answer: Option<String>,
-    /// The same for selecting winners [default: 5s]
+    /// The timeout of calls that select winners, if the manifest has none [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_winner_selection: Option<String>,
-    /// The same for registering a participant [default: 3s]
+    /// The timeout of calls that register a participant, if the manifest has none [default: 3s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_participant_registration: Option<String>,
-    /// The same for sending a notification [default: 2s]
+    /// The timeout of calls that send a notification, if the manifest has none [default: 2s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_notification: Option<String>,
-    /// The same for all other capabilities [default: 10s]
+    /// The timeout of calls of all other capabilities, if the manifest has none [default: 10s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout: Option<String>,
-    /// How long a job of an `async` capability may take if its manifest does not say [default: 30s]
+    /// The timeout of jobs of `async` capabilities, if the manifest has none [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub call_timeout_async: Option<String>,
     /// How many failures in a row open the circuit breaker of a capability [default: 5]
     #[arg(long, value_name = "N")]
     pub call_breaker_failures: Option<String>,
-    /// How long it stays open [default: 60s]
+    /// How long the circuit breaker of a capability stays open [default: 60s]
     #[arg(long, value_name = "DURATION")]
     pub call_breaker_sleep: Option<String>,
-    /// How many successes close it again [default: 3]
+    /// How many successes close the circuit breaker of a capability again [default: 3]
     #[arg(long, value_name = "N")]
     pub call_breaker_successes: Option<String>,
     /// How often a job is attempted at most [default: 3]
@@ -245,25 +252,25 @@ pub struct ServeArgs {
     /// The factor from one of these delays to the next [default: 2]
     #[arg(long, value_name = "NUMBER")]
     pub job_retry_multiplier: Option<String>,
-    /// How often the health of each app is checked that has a health page [default: 5m]
+    /// How often apps with a health page are checked [default: 5m]
     #[arg(long, value_name = "DURATION")]
     pub app_health_check_interval: Option<String>,
-    /// How long the answer of a health page may take [default: 5s]
+    /// The timeout of requests to health pages [default: 5s]
     #[arg(long, value_name = "DURATION")]
     pub app_health_check_timeout: Option<String>,
     /// How often alert rules are evaluated [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub alert_interval: Option<String>,
-    /// Where Strava's API is [default: https://www.strava.com/api/v3]
+    /// The base URL of Strava's API [default: https://www.strava.com/api/v3]
     #[arg(long, value_name = "URL")]
     pub strava_api_url: Option<String>,
     /// The id of your application at Strava, to refresh the tokens of athletes
     #[arg(long, value_name = "ID")]
     pub strava_client_id: Option<String>,
-    /// Its secret
+    /// The secret of your application at Strava
     #[arg(long, value_name = "SECRET")]
     pub strava_client_secret: Option<String>,
-    /// Where Garmin's API is [default: https://apis.garmin.com]
+    /// The base URL of Garmin's API [default: https://apis.garmin.com]
     #[arg(long, value_name = "URL")]
     pub garmin_api_url: Option<String>,
     /// Confirm deregistrations and permission changes with Garmin before they take effect [default: true]
@@ -275,7 +282,7 @@ pub struct ServeArgs {
     /// Send spans of traces to this collector of OpenTelemetry, over HTTP: http://127.0.0.1:4318
     #[arg(long, value_name = "URL")]
     pub otlp_endpoint: Option<String>,
-    /// Headers that the collector asks for: name=value pairs with commas between
+    /// Headers that the collector requires: name=value pairs, separated by commas
     #[arg(long, value_name = "HEADERS")]
     pub otlp_headers: Option<String>,
     /// Which traces are recorded, by OpenTelemetry's names [default: parentbased_always_on]
@@ -352,6 +359,8 @@ pub struct Config {
     pub admin_emails: Option<Vec<EmailAddress>>,
     /// How people are told.
     pub notifications: NotificationSettings,
+    /// Where alerts about the server go beside the administrators' e-mail.
+    pub server_alerts: ServerAlertConfig,
     /// What holds for calls where a manifest does not say.
     pub manifest_defaults: ManifestDefaults,
     /// How health providers are reached.

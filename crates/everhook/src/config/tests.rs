@@ -140,6 +140,26 @@ fn a_redis_is_for_nodes_that_share_a_database_and_its_address_is_never_shown() {
 }
 
 #[test]
+fn alerts_about_the_server_go_where_it_is_set_and_that_is_never_shown() {
+    let load = |variables: &[(&str, &str)]| ServeArgs::default().load_from(environment(variables));
+    let (url, key) = ("https://hooks.slack.example/services/hunter2", "hunter2hunter2hunter2hunter2abcd");
+    let loaded = load(&[("EVERHOOK_SLACK_URL", url), ("EVERHOOK_PAGERDUTY_KEY", key)]).unwrap();
+    let alerts = &loaded.config.server_alerts;
+    assert_eq!(alerts.slack_url.as_ref().map(|target| target.expose().written.as_str()), Some(url));
+    assert_eq!(alerts.pagerduty_key.as_ref().map(|key| key.expose().as_str()), Some(key));
+    assert!(loaded.settings.iter().all(|setting| !format!("{setting:?}").contains("hunter2")));
+    assert!(!format!("{:?}", loaded.config).contains("hunter2"));
+    for (variables, words) in [
+        (&[("EVERHOOK_SLACK_URL", "http://hooks.slack.example/hunter2")][..], "slack_url = `***`"),
+        (&[("EVERHOOK_SLACK_URL", "amqp://hunter2.example/queue"), ("EVERHOOK_AMQP_DESTINATIONS", "true")], "slack_url = `***`"),
+        (&[("EVERHOOK_PAGERDUTY_KEY", "hunter2")], "pagerduty_key = `***` (EVERHOOK_PAGERDUTY_KEY): must be the 32 letters and digits"),
+    ] {
+        let text = load(variables).unwrap_err().to_string();
+        assert!(text.contains(words) && !text.contains("hunter2"), "{words} is missing in {text}");
+    }
+}
+
+#[test]
 fn health_providers_are_reached_as_set_and_the_secret_is_never_shown() {
     let loaded = ServeArgs::default().load_from([]).unwrap();
     let providers = &loaded.config.health_providers;

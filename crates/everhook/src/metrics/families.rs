@@ -51,6 +51,8 @@ families! {
     AMQP_AWAY: Gauge "everhook_amqp_away" "1 while RabbitMQ is configured for hints and unavailable.";
     BREAKERS: Gauge "everhook_circuit_breakers" "Circuit breakers in this node's memory, by state.";
     SOURCE_REQUESTS: Counter "everhook_source_requests_total" "Requests to sources, by result; with the reason, if they were rejected.";
+    SOURCE_EVENTS: Counter "everhook_source_events_total" "Events of sources, by what became of them: received, completed (deliveries), failed (attempts), dead (deliveries).";
+    SOURCE_LATENCY: Histogram "everhook_source_latency_seconds" "How long after the receipt of an event a delivery of it succeeded, without replays.";
     CALLS: Counter "everhook_calls_total" "Calls to apps, by the source of their answer.";
     FALLBACKS: Counter "everhook_call_fallbacks_total" "Calls that were answered by a fallback because the app could not.";
     SHADOWS: Counter "everhook_shadow_comparisons_total" "Answers of apps in shadow mode, by whether they matched the answer of the fallback.";

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use everhook_core::{
     ids::{LaneId, OrganizationId},
-    metrics::{EventResult, LaneCounts, Metrics, OUTCOMES, OutcomeCounts, ScheduleCounts},
+    metrics::{EventResult, LaneCounts, Metrics, OUTCOMES, OutcomeCounts, ScheduleCounts, SourceEvents},
     model::{AnswerCount, BreakerState, Priority},
     time::Timestamp,
 };
@@ -255,17 +255,31 @@ fn store(text: &mut Text, metrics: &Metrics, kept: &Kept, now: Timestamp) {
 }
 
 fn sources(text: &mut Text, metrics: &Metrics) {
-    let mut samples = text.begin(&all::SOURCE_REQUESTS);
     let (known, other) = (metrics.sources.all(), metrics.sources.other());
     let known = known.iter().map(|(id, counts)| (id.to_string(), counts));
-    for (id, counts) in known.chain([(OTHER.to_owned(), other)]) {
+    let sources: Vec<_> = known.chain([(OTHER.to_owned(), other)]).map(|(id, counts)| (id, counts.kind(), counts)).collect();
+    let mut samples = text.begin(&all::SOURCE_REQUESTS);
+    for (id, _, counts) in &sources {
         let rejected = counts.rejected();
         let taken = [("accepted", counts.accepted.get()), ("handshake", counts.handshakes.get())];
         for (result, count) in taken.into_iter().filter(|(_, count)| *count > 0) {
-            samples.count(&[("source_id", &id), ("result", result), ("reason", "")], count);
+            samples.count(&[("source_id", id), ("result", result), ("reason", "")], count);
         }
         for (reason, count) in &rejected {
-            samples.count(&[("source_id", &id), ("result", "rejected"), ("reason", reason)], *count);
+            samples.count(&[("source_id", id), ("result", "rejected"), ("reason", reason)], *count);
+        }
+    }
+    let mut samples = text.begin(&all::SOURCE_EVENTS);
+    for (id, kind, counts) in &sources {
+        for what in SourceEvents::ALL.into_iter().filter(|what| counts.events(*what) > 0) {
+            samples.count(&[("source_id", id), ("kind", kind), ("result", what.as_str())], counts.events(what));
+        }
+    }
+    let mut samples = text.begin(&all::SOURCE_LATENCY);
+    for (id, kind, counts) in &sources {
+        let latency = counts.latency.read();
+        if latency.total() > 0 {
+            samples.spread(&[("source_id", id), ("kind", kind)], &latency);
         }
     }
 }

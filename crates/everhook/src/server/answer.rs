@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use everhook_core::ids::OrganizationId;
+use everhook_core::{ids::OrganizationId, ports};
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
@@ -84,9 +84,10 @@ impl RequestContext {
         Charge::new(self.0.answers.clone(), organization).would_fit_or_holds_little(LARGE_ANSWER_BYTES)
     }
 
-    /// Remembers in whose name the request is made.
+    /// Remembers in whose name the request is made, also for the reads of the store that it makes.
     pub fn set_organization(&self, organization: OrganizationId) {
         let _ = self.0.organization.set(organization);
+        ports::set_requester(organization);
     }
 
     /// In whose name it is made, once its key was looked at.
@@ -180,7 +181,7 @@ impl Answers {
     {
         let context = RequestContext::new(self.0.clone(), connection);
         request.extensions_mut().insert(context.clone());
-        let response = answer(request).await.unwrap_or_else(|never| match never {});
+        let response = ports::request(answer(request)).await.unwrap_or_else(|never| match never {});
         match (response.body().size_hint().exact(), context.organization()) {
             (Some(size), Some(organization)) if size >= COUNTED_FROM_BYTES => self.charge(response, organization).await,
             _ => response,

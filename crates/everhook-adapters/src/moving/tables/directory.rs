@@ -45,7 +45,7 @@ pub(super) const TABLES: [Table; 26] = [
     // Lanes keep their numbers: deliveries and statistics name them by these.
     Table {
         counted: Some("lane"),
-        ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier"])
+        ..same("lanes", &["lane"], &["lane", "id", "kind", "organization_id", "application_id", "order_barrier", "job_schedule"])
     },
     same(
         "channels",
@@ -106,11 +106,7 @@ pub(super) const TABLES: [Table; 26] = [
         ],
     ),
     same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
-    same(
-        "manifests",
-        &["application_id"],
-        &["application_id", "organization_id", "version", "document", "updated_at", "job_schedule", "owner_email"],
-    ),
+    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at", "owner_email"]),
     same(
         "app_checks",
         &["application_id"],
@@ -150,6 +146,9 @@ pub(super) const TABLES: [Table; 26] = [
             "answer_hash",
             "answered_at",
             "found_by",
+            "progress",
+            "progress_message",
+            "progress_at",
         ],
     ),
     same(

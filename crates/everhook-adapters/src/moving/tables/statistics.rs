@@ -7,10 +7,12 @@ pub(super) const TABLES: [Table; 7] = [
     same("open_periods", &["endpoint_id", "opened_at"], &["endpoint_id", "opened_at", "closed_at"]),
     same(
         "rollups",
-        &["lane", "minute"],
+        &["lane", "span", "minute"],
         &[
             "lane",
+            "span",
             "minute",
+            "folded",
             "successes",
             "timeout",
             "server_error",
@@ -27,6 +29,7 @@ pub(super) const TABLES: [Table; 7] = [
             "last_success_at",
             "last_failure_at",
             "answers",
+            "deliveries",
         ],
     ),
     same(

@@ -2,6 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    model::{Operation, Selection},
     ports::{Change, ContentsDeleted, Deleted},
     time::Timestamp,
 };
@@ -11,6 +12,7 @@ use uuid::Uuid;
 use super::{
     super::{
         fault::Outcome,
+        operations,
         reader::Reader,
         rows::{Columns, Key},
         transaction::{LOCK_ORGANIZATION, Tx},
@@ -45,7 +47,15 @@ struct DeletedOwner {
     reached: Uuid,
 }
 
-pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Deleted> {
+/// The operation that erases the data of what is deleted, and what it is about.
+type Erasing<'e> = (&'e Operation, &'e Selection);
+
+pub(super) async fn delete_application(
+    tx: &Tx<'_>,
+    organization: OrganizationId,
+    id: ApplicationId,
+    erasing: Erasing<'_>,
+) -> Outcome<Deleted> {
     // Whoever records an event holds the counters: it ends before, or finds none.
     tx.lock_counters(&[id]).await?;
     let found = applications::of_id(tx, organization, id).await?;
@@ -54,6 +64,7 @@ pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId
     }
     tx.execute(applications::ADD_TO_COUNT, &[&organization.key(), &-1_i64]).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"application", &organization.key()]).await?;
+    operations::insert(tx, erasing.0, erasing.1).await?;
     sources::delete_of_application(tx, organization, id).await?;
     let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id).await?);
     // Nobody becomes an owner here: no channel is made.
@@ -63,7 +74,7 @@ pub(super) async fn delete_application(tx: &Tx<'_>, organization: OrganizationId
     revoked(tx, &keys).await
 }
 
-pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Timestamp) -> Outcome<Deleted> {
+pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Timestamp, erasing: Erasing<'_>) -> Outcome<Deleted> {
     if tx.execute(DELETE_ORGANIZATION, &[&id.key(), &at.as_micros()]).await? == 0 {
         return Ok(Deleted::NotFound);
     }
@@ -71,6 +82,7 @@ pub(super) async fn delete_organization(tx: &Tx<'_>, id: OrganizationId, at: Tim
     versions::organization_changed(tx, id).await?;
     channels::delete_of_organization(tx, id).await?;
     tx.execute(INSERT, &[&vec![id.key()], &"organization", &id.key()]).await?;
+    operations::insert(tx, erasing.0, erasing.1).await?;
     sources::delete_of_organization(tx, id).await?;
     manifests::delete_of_organization(tx, id).await?;
     let keys = tx.query(KEYS_OF_ORGANIZATION, &[&id.key()]).await?;

@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId, ScheduleVersion},
-    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{Change, ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    ids::{ApplicationId, OrganizationId, ScheduleVersion},
+    model::{
+        AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, RetrySchedule, SealedSecret,
+        SealedSecrets,
+    },
+    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -28,6 +31,7 @@ const PUT: &str = include_str!("../queries/put_manifest.sql");
 const OTHERS: &str = include_str!("../queries/other_manifests_of_organization.sql");
 const LANES_OF_ORGANIZATION: &str = include_str!("../queries/capability_lanes_of_organization.sql");
 const INSERT_LANES: &str = include_str!("../queries/insert_capability_lane.sql");
+const SET_SCHEDULES: &str = include_str!("../queries/set_job_schedule.sql");
 const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
 const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
@@ -47,14 +51,14 @@ impl ManifestStore for PostgresStore {
         &self,
         read: Application,
         manifest: KeptManifest,
-        lanes: ManifestLanes,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        let job = self.schedule_version(&lanes.jobs).await?;
-        let schedules = Schedules { job, notify: self.schedule_of_owner(manifest.owner_email.as_ref()).await? };
-        changed!(self, manifest.organization, entry, |tx| put(&tx, (&read, &manifest), &lanes.ids, check.as_ref(), bounds, &schedules))
+        let lanes = with_versions(self, &lanes).await?;
+        let notify = self.schedule_of_owner(manifest.owner_email.as_ref()).await?;
+        changed!(self, manifest.organization, entry, |tx| put(&tx, (&read, &manifest), &lanes, check.as_ref(), bounds, notify))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -66,21 +70,34 @@ impl ManifestStore for PostgresStore {
     }
 }
 
-/// The versions of the retry schedules that follow from a manifest.
-struct Schedules {
-    /// Of jobs.
-    job: ScheduleVersion,
-    /// Of its owner's channel, if it names one.
-    notify: Option<ScheduleVersion>,
+/// Lanes, and the versions of their retry schedules beside them: few schedules, whatever the number of lanes.
+struct VersionedLanes {
+    ids: Vec<Uuid>,
+    versions: Vec<i64>,
+}
+
+/// Makes the versions that are not there yet. Before the manifest's transaction, as for endpoints: others may be making the same ones.
+async fn with_versions(store: &PostgresStore, lanes: &[JobLane]) -> Result<VersionedLanes, StoreError> {
+    let mut known: Vec<(&RetrySchedule, ScheduleVersion)> = Vec::new();
+    let mut versions = Vec::with_capacity(lanes.len());
+    for JobLane { schedule, .. } in lanes {
+        let version = match known.iter().find(|(one, _)| *one == schedule) {
+            Some((_, version)) => *version,
+            None => store.schedule_version(schedule).await?,
+        };
+        known.push((schedule, version));
+        versions.push(version.0);
+    }
+    Ok(VersionedLanes { ids: lanes.iter().map(|lane| lane.lane_id.key()).collect(), versions })
 }
 
 async fn put(
     tx: &Tx<'_>,
     (read, manifest): (&Application, &KeptManifest),
-    lanes: &[LaneId],
+    lanes: &VersionedLanes,
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
-    schedules: &Schedules,
+    notify: Option<ScheduleVersion>,
 ) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::is_still(tx, read).await? {
@@ -90,23 +107,22 @@ async fn put(
     if old.is_none() != (manifest.version == 1) {
         return Ok(ManifestPut::Outdated);
     }
-    let lanes: Vec<Uuid> = lanes.iter().map(Key::key).collect();
-    if let Some(refused) = refusal(tx, manifest, old.as_ref(), &lanes, bounds).await? {
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), &lanes.ids, bounds).await? {
         return Ok(refused);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
     let owner = manifest.owner_email.as_ref();
     let owner_text = owner.map(EmailAddress::as_str);
-    let values: Params<'_> =
-        &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &schedules.job.0, &owner_text];
+    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &owner_text];
     if tx.execute(PUT, values).await? == 0 {
         return Ok(ManifestPut::Outdated);
     }
-    tx.execute(INSERT_LANES, &[&lanes, &organization.key(), &application.key()]).await?;
+    tx.execute(INSERT_LANES, &[&lanes.ids, &organization.key(), &application.key()]).await?;
+    tx.execute(SET_SCHEDULES, &[&lanes.ids, &lanes.versions]).await?;
     app_health::plan(tx, organization, application, check).await?;
     let old_owner = old.and_then(|old| old.owner_email);
-    channels::follow_owners(tx, organization, &[old_owner.as_ref(), owner], schedules.notify).await?;
-    // The lanes and their schedule are part of what its applications share.
+    channels::follow_owners(tx, organization, &[old_owner.as_ref(), owner], notify).await?;
+    // The lanes and their schedules are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
     Ok(ManifestPut::Kept)

@@ -28,8 +28,8 @@ use everhook_core::{
     policy::presets,
     ports::{
         ApiKeyStore, ApplicationStore, Change, ConfigCursor, ConfigRead, ConfigurationReader, ContentsDeleted, Created, Definitions,
-        Deleted, EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
-        RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
+        Deleted, Deletion, EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization,
+        OrganizationStore, RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
 };
@@ -102,8 +102,9 @@ impl OrganizationStore for PostgresStore {
         changed!(self, read.id, entry, |tx| organizations::update(&tx, &read, &changed, notify))
     }
 
-    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        changed!(self, id, entry, |tx| deletions::delete_organization(&tx, id, at))
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, deletion: Deletion) -> Result<Deleted, StoreError> {
+        let Deletion { entry, operation, selection } = deletion;
+        changed!(self, id, entry, |tx| deletions::delete_organization(&tx, id, at, (&operation, &selection)))
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -141,8 +142,9 @@ impl ApplicationStore for PostgresStore {
         changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed, &check, notify))
     }
 
-    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id))
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError> {
+        let Deletion { entry, operation, selection } = deletion;
+        changed!(self, organization, entry, |tx| deletions::delete_application(&tx, organization, id, (&operation, &selection)))
     }
 
     async fn delete_contents(&self, at: Timestamp, limit: u32) -> Result<ContentsDeleted, StoreError> {

@@ -127,18 +127,25 @@ CREATE TABLE lanes (
     -- The destination's id.
     id uuid NOT NULL,
     -- Those of applications and organizations have no deliveries: what happens in all of their lanes is counted under their number as well.
-    kind text NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization')),
+    -- The last three are parts of an organization, in the same way.
+    kind text NOT NULL CHECK (
+        kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization', 'event_type', 'retry_schedule', 'source')
+    ),
     organization_id uuid NOT NULL,
-    -- That of an organization names itself.
+    -- Those of an organization and of its parts name the organization.
     application_id uuid NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
-    order_barrier bigint
+    order_barrier bigint,
+    -- The version of the retry schedule that new deliveries to a capability keep: of jobs, or of what their callers are told.
+    job_schedule bigint CHECK (job_schedule IS NULL OR kind = 'capability')
 );
 
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_by_application ON lanes (application_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
+CREATE INDEX lanes_by_version ON lanes (job_schedule) WHERE job_schedule IS NOT NULL;
+CREATE INDEX lanes_of_breakdowns ON lanes (organization_id, kind) WHERE kind IN ('event_type', 'retry_schedule', 'source');
 CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
@@ -380,15 +387,12 @@ CREATE TABLE manifests (
     version bigint NOT NULL CHECK (version >= 1),
     document text NOT NULL,
     updated_at bigint NOT NULL,
-    -- The version of the retry schedule that new jobs of its capabilities keep.
-    job_schedule bigint NOT NULL,
     -- Who gets the alerts about the application, if the manifest says it.
     owner_email text COLLATE "C" CHECK (length(owner_email) BETWEEN 3 AND 254)
 );
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
 CREATE INDEX manifests_by_owner ON manifests (organization_id, owner_email) WHERE owner_email IS NOT NULL;
-CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
 -- The health checks of apps: when each is due, and what the last one found.
 CREATE TABLE app_checks (
@@ -449,10 +453,10 @@ CREATE TABLE jobs (
     application_id uuid NOT NULL,
     -- The capability's lane.
     lane_id uuid NOT NULL,
-    -- The delivery that asks the app, or asked it last.
+    -- The delivery that asks the app, or asked it last. A contract test of an app has none, and names itself.
     delivery_id uuid NOT NULL,
     -- SHA-256 of the tokens that the app was given, the newest last.
-    tokens bytea NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 256),
+    tokens bytea NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 320),
     -- When the app was last asked.
     begun_at bigint NOT NULL,
     -- What the app said: the result or the error, sealed; the SHA-256 of what came; when; and which attempt found it.
@@ -461,6 +465,11 @@ CREATE TABLE jobs (
     answer_hash bytea CHECK (length(answer_hash) = 32),
     answered_at bigint,
     found_by integer,
+    -- How far it said that it is since then, in percent and in words, and when.
+    progress smallint CHECK (progress BETWEEN 0 AND 100),
+    progress_message text,
+    progress_at bigint,
+    CHECK ((progress IS NULL) = (progress_at IS NULL) AND (progress IS NOT NULL OR progress_message IS NULL)),
     CHECK ((outcome IS NULL) = (answer IS NULL) AND (outcome IS NULL) = (answer_hash IS NULL) AND (outcome IS NULL) = (answered_at IS NULL)),
     CHECK (found_by IS NULL OR outcome IS NOT NULL)
 );
@@ -850,11 +859,15 @@ CREATE TABLE open_periods (
     PRIMARY KEY (endpoint_id, opened_at)
 );
 
--- What happened at endpoints, in numbers: one row for each endpoint and minute with attempts.
+-- What happened in each lane, in numbers: one row for each minute, hour and day with attempts. Read by lane, a stretch of one of these at a time.
 CREATE TABLE rollups (
     lane bigint NOT NULL,
-    -- Minutes since the epoch.
-    minute bigint NOT NULL,
+    -- How many minutes it is of: one, an hour or a day.
+    span bigint NOT NULL CHECK (span IN (1, 60, 1440)),
+    -- The first of them, counted from the epoch.
+    minute bigint NOT NULL CHECK (minute % span = 0),
+    -- Whether the hour and the day of a minute have counted it: they do once a later minute of the lane begins.
+    folded boolean NOT NULL,
     successes bigint NOT NULL,
     -- Failures by category.
     timeout bigint NOT NULL,
@@ -874,11 +887,16 @@ CREATE TABLE rollups (
     last_failure_at bigint,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
     answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 45),
-    PRIMARY KEY (lane, minute)
+    -- Deliveries by the attempt that ended them, in the same way.
+    deliveries bytea NOT NULL DEFAULT '' CHECK (length(deliveries) <= 20),
+    PRIMARY KEY (lane, span, minute),
+    CHECK (span = 1 OR folded)
 ) WITH (fillfactor = 70);
 
 -- What happened everywhere in the last minutes?
-CREATE INDEX rollups_by_minute ON rollups (minute, lane);
+CREATE INDEX rollups_by_minute ON rollups (minute, lane) WHERE span = 1;
+-- The newest minute of each lane, and others for a moment.
+CREATE INDEX unfolded_rollups ON rollups (lane, minute) WHERE NOT folded;
 
 -- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
 -- old: they name no person.
@@ -977,7 +995,7 @@ CREATE TABLE operations (
     organization_id uuid NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id uuid,
-    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
+    kind text NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill', 'delete_data')),
     status text NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection text NOT NULL,
@@ -1289,7 +1307,7 @@ CREATE POLICY of_organization ON attempts FOR SELECT USING (
 CREATE POLICY of_organization ON schedules FOR SELECT USING (
     version IN (SELECT r.version FROM retry_schedules r) OR version IN (SELECT p.retry_schedule FROM endpoints p)
     OR version IN (SELECT c.retry_schedule FROM channels c) OR version IN (SELECT s.processor_schedule FROM sources s)
-    OR version IN (SELECT m.job_schedule FROM manifests m)
+    OR version IN (SELECT l.job_schedule FROM lanes l)
 );
 
 -- Rights on tables are of no use to who may not use their schema, and show nothing to who is not in `report_roles`. So everybody has them: rights that a

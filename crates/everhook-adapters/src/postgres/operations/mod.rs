@@ -215,6 +215,12 @@ async fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_m
     if open >= i64::from(open_max) {
         return Ok(Begun::TooMany);
     }
+    insert(tx, operation, selection).await?;
+    Ok(Begun::Begun)
+}
+
+/// Begins an operation, however many are under way.
+pub(super) async fn insert(tx: &Tx<'_>, operation: &Operation, selection: &Selection) -> Outcome<()> {
     tx.execute(
         INSERT,
         &[
@@ -233,7 +239,7 @@ async fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_m
         ],
     )
     .await?;
-    Ok(Begun::Begun)
+    Ok(())
 }
 
 /// A backfill is complete from its beginning; everything else selects first.

@@ -1,7 +1,8 @@
--- Keeps what happened at endpoints in some minutes.
+-- Keeps what happened in lanes in some minutes, hours and days.
 -- Index: the primary key. Lock: the rows, held by the caller.
 UPDATE rollups r
-SET successes = n.successes,
+SET folded = n.folded,
+    successes = n.successes,
     timeout = n.timeout,
     server_error = n.server_error,
     client_error = n.client_error,
@@ -16,12 +17,13 @@ SET successes = n.successes,
     durations = n.durations,
     last_success_at = n.last_success_at,
     last_failure_at = n.last_failure_at,
-    answers = n.answers
+    answers = n.answers,
+    deliveries = n.deliveries
 FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-        $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[], $16::bigint[], $17::bigint[], $18::bytea[]
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
+        $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bytea[], $18::bigint[], $19::bigint[], $20::bytea[], $21::bytea[]
     ) AS n (
-        lane, minute, successes, timeout, server_error, client_error, network, dns, tls, rate_limit, payload_too_large, redirect, blocked_address,
-        duration_sum, durations, last_success_at, last_failure_at, answers
+        lane, span, minute, folded, successes, timeout, server_error, client_error, network, dns, tls, rate_limit, payload_too_large, redirect, blocked_address,
+        duration_sum, durations, last_success_at, last_failure_at, answers, deliveries
     )
-WHERE r.lane = n.lane AND r.minute = n.minute;
+WHERE r.lane = n.lane AND r.span = n.span AND r.minute = n.minute;

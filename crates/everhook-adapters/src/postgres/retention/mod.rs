@@ -24,9 +24,8 @@ use super::{
     fault::Outcome,
     reader::Reader,
     rows::{Columns, Params},
-    statistics::minute_number,
 };
-use crate::encoding::page::first_id_at;
+use crate::encoding::{page::first_id_at, rollup_span::minute_number};
 
 const FORGET_DEAD_LETTERS: &str = include_str!("../queries/forget_dead_letters.sql");
 const EXPIRING_DEAD_LETTERS: &str = include_str!("../queries/expiring_dead_letters.sql");

@@ -25,7 +25,7 @@ use super::{
     super::{
         address::BrokerAddress,
         failure,
-        reconnect::{FAILURES_TOLD, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
+        reconnect::{FAILURES_TOLD, FailedReconnects, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
     },
     HINTS_MAX,
     inbox::Inbox,
@@ -54,6 +54,7 @@ pub(super) struct HintConnection {
     pub(super) inner: Arc<dyn RemoteHints>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) is_away: Arc<AtomicBool>,
+    pub(super) failed_reconnects: FailedReconnects,
     pub(super) stopping: CancellationToken,
 }
 
@@ -100,7 +101,10 @@ impl HintConnection {
                         Ended::Lost(error) => error,
                     }
                 }
-                Err(error) => error,
+                Err(error) => {
+                    self.failed_reconnects.failed();
+                    error
+                }
             };
             failures += 1;
             self.note_failure(failures, &error);
@@ -227,6 +231,7 @@ impl HintConnection {
     }
 
     fn note_back(&self) {
+        self.failed_reconnects.connected();
         self.is_away.store(false, Ordering::Relaxed);
         tracing::info!("connected to RabbitMQ for hints between nodes");
     }

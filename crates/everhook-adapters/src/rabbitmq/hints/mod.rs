@@ -38,7 +38,7 @@ use self::{
 };
 use super::{
     address::{self, AddressError, BrokerAddress},
-    reconnect::RECONNECT_MIN,
+    reconnect::{FailedReconnects, RECONNECT_MIN},
 };
 use crate::http::HttpSetupError;
 
@@ -92,6 +92,7 @@ pub struct RabbitHints {
     inner: Arc<dyn RemoteHints>,
     inbox: Arc<Inbox>,
     is_away: Arc<AtomicBool>,
+    failed_reconnects: FailedReconnects,
     stopping: CancellationToken,
     keeping: Mutex<Option<JoinHandle<()>>>,
     _stops_with_it: DropGuard,
@@ -107,6 +108,7 @@ impl RabbitHints {
         let (outgoing, to_send) = mpsc::channel(HINTS_MAX);
         let (held, held_receiver) = watch::channel(ShardSet::NONE);
         let (inbox, is_away, stopping) = (Arc::<Inbox>::default(), Arc::new(AtomicBool::new(true)), CancellationToken::new());
+        let failed_reconnects = FailedReconnects::default();
         let keeping = HintConnection {
             broker,
             connector: address::connector()?,
@@ -116,12 +118,13 @@ impl RabbitHints {
             inner: inner.clone(),
             inbox: inbox.clone(),
             is_away: is_away.clone(),
+            failed_reconnects: failed_reconnects.clone(),
             stopping: stopping.clone(),
         };
         let state = State { outgoing: to_send, held: held_receiver, bound: ShardSet::NONE, under_way: Vec::new() };
         let keeping = Mutex::new(Some(tokio::spawn(keeping.run(state))));
         let _stops_with_it = stopping.clone().drop_guard();
-        Ok(Self { outgoing, held, inner, inbox, is_away, stopping, keeping, _stops_with_it })
+        Ok(Self { outgoing, held, inner, inbox, is_away, failed_reconnects, stopping, keeping, _stops_with_it })
     }
 
     /// Removes this node's queues and says farewell. Hints go the other way from now on.
@@ -161,5 +164,9 @@ impl RemoteHints for RabbitHints {
 
     fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
+    }
+
+    fn failed_reconnects(&self) -> u32 {
+        self.failed_reconnects.count()
     }
 }

@@ -25,7 +25,7 @@ pub use self::settings::{SourceError, SourceSettings};
 use super::{
     address, failure,
     link::Link,
-    reconnect::{FAILURES_TOLD, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
+    reconnect::{FAILURES_TOLD, FailedReconnects, OPEN_TIMEOUT, RECONNECT_MAX, doubled},
 };
 use crate::http::{Connector, HttpSetupError};
 
@@ -74,6 +74,7 @@ pub trait Intake: Send + Sync {
 /// A queue that is being consumed.
 pub struct AmqpSource {
     stopping: CancellationToken,
+    failed_reconnects: FailedReconnects,
     consuming: JoinHandle<()>,
 }
 
@@ -86,8 +87,15 @@ impl AmqpSource {
     /// [`HttpSetupError`] if TLS or the resolver cannot be set up.
     pub fn start(settings: SourceSettings, intake: Arc<dyn Intake>) -> Result<Self, HttpSetupError> {
         let stopping = CancellationToken::new();
-        let consumption = Consumption { settings, intake, connector: address::connector()?, stopping: stopping.clone() };
-        Ok(Self { stopping, consuming: tokio::spawn(consumption.run()) })
+        let (connector, failed_reconnects) = (address::connector()?, FailedReconnects::default());
+        let consumption =
+            Consumption { settings, intake, connector, failed_reconnects: failed_reconnects.clone(), stopping: stopping.clone() };
+        Ok(Self { stopping, failed_reconnects, consuming: tokio::spawn(consumption.run()) })
+    }
+
+    /// How many attempts to connect failed in a row, from now on.
+    pub fn failed_reconnects(&self) -> FailedReconnects {
+        self.failed_reconnects.clone()
     }
 
     /// Takes no more messages, finishes those that are being published, and says farewell. What is not acknowledged goes back to its queue.
@@ -105,6 +113,7 @@ struct Consumption {
     settings: SourceSettings,
     intake: Arc<dyn Intake>,
     connector: Connector,
+    failed_reconnects: FailedReconnects,
     stopping: CancellationToken,
 }
 
@@ -124,13 +133,17 @@ impl Consumption {
             };
             let error = match opened.unwrap_or_else(|_| Err("the broker did not answer in time".to_owned())) {
                 Ok((link, consumer)) => {
+                    self.failed_reconnects.connected();
                     self.note_success(std::mem::take(&mut failures)).await;
                     match self.consume(&link, consumer).await {
                         Ended::Stopped => return link.close().await,
                         Ended::Lost(error) => error,
                     }
                 }
-                Err(error) => error,
+                Err(error) => {
+                    self.failed_reconnects.failed();
+                    error
+                }
             };
             failures += 1;
             self.note_failure(failures, &error).await;

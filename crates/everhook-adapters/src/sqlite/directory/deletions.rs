@@ -2,6 +2,7 @@
 
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref},
+    model::{Operation, Selection},
     ports::{ContentsDeleted, Deleted},
     time::Timestamp,
 };
@@ -11,6 +12,7 @@ use uuid::Uuid;
 use super::{
     super::{
         fault::Outcome,
+        operations,
         rows::{Columns, Key},
         transaction::Tx,
     },
@@ -45,7 +47,15 @@ struct DeletedOwner {
     reached: EndpointId,
 }
 
-pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Deleted> {
+/// The operation that erases the data of what is deleted, and what it is about.
+type Erasing<'e> = (&'e Operation, &'e Selection);
+
+pub(super) fn delete_application(
+    tx: &mut Tx<'_>,
+    organization: OrganizationId,
+    id: ApplicationId,
+    erasing: Erasing<'_>,
+) -> Outcome<Deleted> {
     let found = applications::find(tx.connection(), organization, &Ref::Id(id))?;
     if tx.prepare(DELETE_APPLICATION)?.execute(params![organization.key(), id.key()])? == 0 {
         return Ok(Deleted::NotFound);
@@ -53,13 +63,14 @@ pub(super) fn delete_application(tx: &mut Tx<'_>, organization: OrganizationId, 
     tx.forget_counters(id);
     tx.prepare(applications::ADD_TO_COUNT)?.execute(params![organization.key(), -1])?;
     tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
+    operations::insert(tx, erasing.0, erasing.1)?;
     sources::delete_of_application(tx, organization, id)?;
     let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id)?);
     channels::follow_owners(tx, organization, [owner.as_ref(), other.as_ref()])?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
 }
 
-pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Timestamp) -> Outcome<Deleted> {
+pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Timestamp, erasing: Erasing<'_>) -> Outcome<Deleted> {
     if tx.prepare(DELETE_ORGANIZATION)?.execute(params![id.key(), at.as_micros()])? == 0 {
         return Ok(Deleted::NotFound);
     }
@@ -67,6 +78,7 @@ pub(super) fn delete_organization(tx: &mut Tx<'_>, id: OrganizationId, at: Times
     tx.bump_organization(id)?;
     channels::delete_of_organization(tx, id)?;
     tx.prepare(INSERT)?.execute(params![id.key(), "organization", id.key()])?;
+    operations::insert(tx, erasing.0, erasing.1)?;
     sources::delete_of_organization(tx, id)?;
     manifests::delete_of_organization(tx, id)?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_ORGANIZATION, params![id.key()])?))

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
-    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{ManifestBounds, ManifestLanes, ManifestPut, ManifestStore, SecretsChange, StoreError},
+    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -26,6 +26,7 @@ const PUT: &str = include_str!("../queries/put_manifest.sql");
 const OTHERS: &str = include_str!("../queries/other_manifests_of_organization.sql");
 const LANES_OF_ORGANIZATION: &str = include_str!("../queries/capability_lanes_of_organization.sql");
 const INSERT_LANE: &str = include_str!("../queries/insert_capability_lane.sql");
+const SET_SCHEDULE: &str = include_str!("../queries/set_job_schedule.sql");
 const LANES: &str = include_str!("../queries/capabilities_of_organization.sql");
 const DELETE: &str = include_str!("../queries/delete_manifest.sql");
 const DELETE_OF_ORGANIZATION: &str = include_str!("../queries/delete_manifests_of_organization.sql");
@@ -44,7 +45,7 @@ impl ManifestStore for SqliteStore {
         &self,
         read: Application,
         manifest: KeptManifest,
-        lanes: ManifestLanes,
+        lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         bounds: ManifestBounds,
         entry: AuditEntry,
@@ -64,7 +65,7 @@ impl ManifestStore for SqliteStore {
 fn put(
     tx: &mut Tx<'_>,
     (read, manifest): (&Application, &KeptManifest),
-    lanes: &ManifestLanes,
+    lanes: &[JobLane],
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
 ) -> Outcome<ManifestPut> {
@@ -80,26 +81,26 @@ fn put(
     if let Some(refused) = refusal(tx, manifest, old.as_ref(), (&lanes.ids, &lanes_before), bounds)? {
         return Ok(refused);
     }
-    let job_schedule = schedules::ensure_version(tx, &schedule_json::write(&lanes.jobs))?;
     let written = tx.prepare(PUT)?.execute(params![
         application.key(),
         organization.key(),
         manifest.version,
         manifest.document,
         manifest.updated_at.as_micros(),
-        job_schedule.0,
         manifest.owner_email.as_ref().map(EmailAddress::as_str)
     ])?;
     if written == 0 {
         return Ok(ManifestPut::Outdated);
     }
-    for lane in &lanes.ids {
-        tx.prepare(INSERT_LANE)?.execute(params![lane.key(), organization.key(), application.key()])?;
+    for JobLane { lane_id, schedule } in lanes {
+        let version = schedules::ensure_version(tx, &schedule_json::write(schedule))?;
+        tx.prepare(INSERT_LANE)?.execute(params![lane_id.key(), organization.key(), application.key()])?;
+        tx.prepare(SET_SCHEDULE)?.execute(params![lane_id.key(), version.0])?;
     }
     app_health::plan(tx, organization, application, check)?;
     let old_owner = old.and_then(|old| old.owner_email);
     channels::follow_owners(tx, organization, [old_owner.as_ref(), manifest.owner_email.as_ref()])?;
-    // The lanes and their schedule are part of what its applications share.
+    // The lanes and their schedules are part of what its applications share.
     tx.bump_organization(organization)?;
     Ok(ManifestPut::Kept)
 }
@@ -115,7 +116,7 @@ fn refusal(
     tx: &Tx<'_>,
     manifest: &KeptManifest,
     old: Option<&KeptManifest>,
-    (lanes, lanes_before): (&[LaneId], &FxHashSet<LaneId>),
+    (lanes, lanes_before): (&[JobLane], &FxHashSet<LaneId>),
     bounds: ManifestBounds,
 ) -> Outcome<Option<ManifestPut>> {
     let others = |row: &Row<'_>| Ok((row.get::<_, u32>("manifests")?, row.get::<_, i64>("bytes")?.unsigned_abs()));
@@ -127,7 +128,7 @@ fn refusal(
     if length > old_length && bytes + length > bounds.bytes {
         return Ok(Some(ManifestPut::TooLarge));
     }
-    let new = lanes.iter().filter(|lane| !lanes_before.contains(lane)).count();
+    let new = lanes.iter().filter(|lane| !lanes_before.contains(&lane.lane_id)).count();
     let is_over = new > 0 && lanes_before.len() + new > bounds.lanes as usize;
     Ok(is_over.then_some(ManifestPut::TooManyLanes))
 }

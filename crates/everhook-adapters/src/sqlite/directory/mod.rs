@@ -25,7 +25,7 @@ use everhook_core::{
     },
     ports::{
         ApiKeyStore, ApplicationStore, ConfigCursor, ConfigRead, ConfigurationReader, ContentsDeleted, Created, Definitions, Deleted,
-        EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
+        Deletion, EndpointFilter, EndpointStore, EndpointUpdated, EventTypeStore, MoveEndpoints, Moved, NewOrganization, OrganizationStore,
         RetryScheduleStore, ScheduleDeleted, ScheduleRef, StoreError, UidsRead, Updated,
     },
     time::Timestamp,
@@ -55,8 +55,9 @@ impl OrganizationStore for SqliteStore {
         self.change(1, entry, move |tx| organizations::update(tx, &read, &changed)).await
     }
 
-    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at)).await
+    async fn delete_organization(&self, id: OrganizationId, at: Timestamp, deletion: Deletion) -> Result<Deleted, StoreError> {
+        let Deletion { entry, operation, selection } = deletion;
+        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_organization(tx, id, at, (&operation, &selection))).await
     }
 
     async fn try_write(&self, organization: OrganizationId) -> Result<(), StoreError> {
@@ -93,8 +94,9 @@ impl ApplicationStore for SqliteStore {
         self.change(5, entry, move |tx| applications::update(tx, &read, &changed, &check)).await
     }
 
-    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, entry: AuditEntry) -> Result<Deleted, StoreError> {
-        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id)).await
+    async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError> {
+        let Deletion { entry, operation, selection } = deletion;
+        self.change(ROWS_A_DELETION, entry, move |tx| deletions::delete_application(tx, organization, id, (&operation, &selection))).await
     }
 
     async fn delete_contents(&self, at: Timestamp, limit: u32) -> Result<ContentsDeleted, StoreError> {

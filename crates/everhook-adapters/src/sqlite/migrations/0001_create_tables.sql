@@ -117,17 +117,24 @@ CREATE TABLE lanes (
     -- The destination's id.
     id BLOB NOT NULL CHECK (length(id) = 16),
     -- Those of applications and organizations have no deliveries: what happens in all of their lanes is counted under their number as well.
-    kind TEXT NOT NULL CHECK (kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization')),
+    -- The last three are parts of an organization, in the same way.
+    kind TEXT NOT NULL CHECK (
+        kind IN ('endpoint', 'processor', 'capability', 'channel', 'application', 'organization', 'event_type', 'retry_schedule', 'source')
+    ),
     organization_id BLOB NOT NULL,
-    -- That of an organization names itself.
+    -- Those of an organization and of its parts name the organization.
     application_id BLOB NOT NULL,
     -- Deliveries of this position or a later one wait until those made before the ordering was changed have ended.
-    order_barrier INTEGER
+    order_barrier INTEGER,
+    -- The version of the retry schedule that new deliveries to a capability keep: of jobs, or of what their callers are told.
+    job_schedule INTEGER CHECK (job_schedule IS NULL OR kind = 'capability')
 ) STRICT;
 
 CREATE UNIQUE INDEX lanes_by_id ON lanes (id);
 CREATE INDEX lanes_by_organization ON lanes (organization_id, id);
 CREATE INDEX lanes_of_capabilities ON lanes (organization_id, id) WHERE kind = 'capability';
+CREATE INDEX lanes_by_version ON lanes (job_schedule) WHERE job_schedule IS NOT NULL;
+CREATE INDEX lanes_of_breakdowns ON lanes (organization_id, kind) WHERE kind IN ('event_type', 'retry_schedule', 'source');
 CREATE INDEX lanes_of_processors ON lanes (lane) WHERE kind = 'processor';
 CREATE INDEX lanes_with_barrier ON lanes (lane) WHERE order_barrier IS NOT NULL;
 
@@ -371,15 +378,12 @@ CREATE TABLE manifests (
     version INTEGER NOT NULL CHECK (version >= 1),
     document TEXT NOT NULL,
     updated_at INTEGER NOT NULL,
-    -- The version of the retry schedule that new jobs of its capabilities keep.
-    job_schedule INTEGER NOT NULL,
     -- Who gets the alerts about the application, if the manifest says it.
     owner_email TEXT CHECK (length(owner_email) BETWEEN 3 AND 254)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
 CREATE INDEX manifests_by_owner ON manifests (organization_id, owner_email) WHERE owner_email IS NOT NULL;
-CREATE INDEX manifests_by_version ON manifests (job_schedule);
 
 -- The health checks of apps: when each is due, and what the last one found.
 CREATE TABLE app_checks (
@@ -440,10 +444,10 @@ CREATE TABLE jobs (
     application_id BLOB NOT NULL,
     -- The capability's lane.
     lane_id BLOB NOT NULL CHECK (length(lane_id) = 16),
-    -- The delivery that asks the app, or asked it last.
+    -- The delivery that asks the app, or asked it last. A contract test of an app has none, and names itself.
     delivery_id BLOB NOT NULL CHECK (length(delivery_id) = 16),
     -- SHA-256 of the tokens that the app was given, the newest last.
-    tokens BLOB NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 256),
+    tokens BLOB NOT NULL CHECK (length(tokens) % 32 = 0 AND length(tokens) <= 320),
     -- When the app was last asked.
     begun_at INTEGER NOT NULL,
     -- What the app said: the result or the error, sealed; the SHA-256 of what came; when; and which attempt found it.
@@ -452,6 +456,11 @@ CREATE TABLE jobs (
     answer_hash BLOB CHECK (length(answer_hash) = 32),
     answered_at INTEGER,
     found_by INTEGER,
+    -- How far it said that it is since then, in percent and in words, and when.
+    progress INTEGER CHECK (progress BETWEEN 0 AND 100),
+    progress_message TEXT,
+    progress_at INTEGER,
+    CHECK ((progress IS NULL) = (progress_at IS NULL) AND (progress IS NOT NULL OR progress_message IS NULL)),
     CHECK ((outcome IS NULL) = (answer IS NULL) AND (outcome IS NULL) = (answer_hash IS NULL) AND (outcome IS NULL) = (answered_at IS NULL)),
     CHECK (found_by IS NULL OR outcome IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
@@ -823,12 +832,16 @@ CREATE TABLE open_periods (
     PRIMARY KEY (endpoint_id, opened_at)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each endpoint and minute with attempts. Read by endpoint, a stretch of minutes at a time.
+-- What happened in each lane, in numbers: one row for each minute, hour and day with attempts. Read by lane, a stretch of one of these at a time.
 CREATE TABLE rollups (
-    -- The endpoint's number.
+    -- The lane's number.
     lane INTEGER NOT NULL,
-    -- Minutes since the epoch.
-    minute INTEGER NOT NULL,
+    -- How many minutes it is of: one, an hour or a day.
+    span INTEGER NOT NULL CHECK (span IN (1, 60, 1440)),
+    -- The first of them, counted from the epoch.
+    minute INTEGER NOT NULL CHECK (minute % span = 0),
+    -- Whether the hour and the day of a minute have counted it: they do once a later minute of the lane begins.
+    folded INTEGER NOT NULL CHECK (folded IN (0, 1)),
     successes INTEGER NOT NULL,
     -- Failures by category.
     timeout INTEGER NOT NULL,
@@ -848,11 +861,16 @@ CREATE TABLE rollups (
     last_failure_at INTEGER,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
     answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 45),
-    PRIMARY KEY (lane, minute)
+    -- Deliveries by the attempt that ended them, in the same way.
+    deliveries BLOB NOT NULL DEFAULT x'' CHECK (length(deliveries) <= 20),
+    PRIMARY KEY (lane, span, minute),
+    CHECK (span = 1 OR folded = 1)
 ) STRICT, WITHOUT ROWID;
 
 -- What happened everywhere in the last minutes?
-CREATE INDEX rollups_by_minute ON rollups (minute, lane);
+CREATE INDEX rollups_by_minute ON rollups (minute, lane) WHERE span = 1;
+-- The newest minute of each lane, and others for a moment.
+CREATE INDEX unfolded_rollups ON rollups (lane, minute) WHERE folded = 0;
 
 -- What happened at sources, in numbers: one row for each source and minute with requests or attempts. A source that was deleted keeps its rows until they are
 -- old: they name no person.
@@ -951,7 +969,7 @@ CREATE TABLE operations (
     organization_id BLOB NOT NULL,
     -- The only application that it is about; NULL: any of the organization's.
     application_id BLOB,
-    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill')),
+    kind TEXT NOT NULL CHECK (kind IN ('retry_batch', 'discard_batch', 'recover', 'replay', 'erase', 'attempt_now', 'backfill', 'delete_data')),
     status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'finished', 'cancelled', 'failed')),
     -- JSON.
     selection TEXT NOT NULL,

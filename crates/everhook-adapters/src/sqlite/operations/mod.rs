@@ -246,6 +246,12 @@ fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u3
     if open >= open_max {
         return Ok(Begun::TooMany);
     }
+    insert(tx, operation, selection)?;
+    Ok(Begun::Begun)
+}
+
+/// Begins an operation, however many are under way.
+pub(super) fn insert(tx: &Tx<'_>, operation: &Operation, selection: &Selection) -> Outcome<()> {
     tx.prepare(INSERT)?.execute(params![
         operation.id.key(),
         operation.organization.key(),
@@ -260,7 +266,7 @@ fn begin(tx: &Tx<'_>, operation: &Operation, selection: &Selection, open_max: u3
         number(operation.total),
         first_phase(selection),
     ])?;
-    Ok(Begun::Begun)
+    Ok(())
 }
 
 fn find(connection: &Connection, organization: OrganizationId, id: OperationId) -> Outcome<Option<Operation>> {

@@ -25,7 +25,7 @@ fn store() -> (SqliteStore, TempDir) {
 fn readers(run_timeout: Duration) -> (Readers, TempDir) {
     let (store, folder) = store();
     drop(store);
-    let mut readers = Readers::new("test", &folder.path().join("everhook.db"));
+    let mut readers = Readers::new("test", HISTORY, &folder.path().join("everhook.db"));
     readers.run_timeout = run_timeout;
     (readers, folder)
 }

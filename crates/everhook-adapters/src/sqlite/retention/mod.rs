@@ -17,10 +17,9 @@ use super::{
     SqliteStore,
     fault::Outcome,
     rows::{Columns, Key},
-    statistics::minute_number,
     transaction::Tx,
 };
-use crate::encoding::page::first_id_at;
+use crate::encoding::{page::first_id_at, rollup_span::minute_number};
 
 const FORGET_DEAD_LETTERS: &str = include_str!("../queries/forget_dead_letters.sql");
 const EXPIRING_DEAD_LETTERS: &str = include_str!("../queries/expiring_dead_letters.sql");

@@ -21,9 +21,9 @@ use everhook_core::{
 use super::{CACHED_HASH, DRAWN, Filled, JOB, ODD};
 use crate::sqlite::conformance::{
     approvals::{alert, approval, queued},
-    given::{Given, NOW, after, application, endpoint, event_type, id, organization},
+    given::{Given, NOW, after, application, deletion_with, endpoint, event_type, id, organization},
     health::draft,
-    manifests::{BOUNDS, in_lanes, manifest, secrets},
+    manifests::{BOUNDS, job_lanes, manifest, secrets},
     sources::{full_source, source},
 };
 
@@ -46,7 +46,10 @@ impl Filled {
         // One that was deleted, and whose endpoints are still to be.
         let doomed = application(self.given.organization);
         store.create_application(doomed.clone(), self.entry(AuditAction::ApplicationCreate)).await.unwrap();
-        store.delete_application(self.given.organization, doomed.id, self.entry(AuditAction::ApplicationDelete)).await.unwrap();
+        store
+            .delete_application(self.given.organization, doomed.id, deletion_with(self.entry(AuditAction::ApplicationDelete)))
+            .await
+            .unwrap();
         for (n, archived) in [(1, false), (2, true)] {
             let definition = EventTypeDefinition {
                 id: EventTypeId::from_uuid(id()),
@@ -118,7 +121,7 @@ impl Filled {
         let put = store.put_manifest(
             read,
             KeptManifest { owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()), ..manifest(organization, shop, 1) },
-            in_lanes(vec![lane_id, callback_lane(shop)]),
+            job_lanes([lane_id, callback_lane(shop)]),
             Some(check.clone()),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),

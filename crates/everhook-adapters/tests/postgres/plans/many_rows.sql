@@ -57,7 +57,11 @@ SELECT d.id, l.organization_id, l.application_id, d.event_id, 'user.created', l.
 FROM deliveries d JOIN of_lanes l ON l.lane = d.lane WHERE d.stage = 2;
 
 INSERT INTO rollups
-SELECT lane, minute, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL, '' FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
+SELECT lane, 1, minute, minute < 28333333 + :rows / 200, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL, '', ''
+FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;
+INSERT INTO rollups
+SELECT lane, 60, minute - minute % 60, true, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '', NULL, NULL, '', ''
+FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200, 60) minute;
 
 INSERT INTO source_rollups
 SELECT id, minute, 1, 0, '{}', '{}', 1, '' FROM of_lanes, generate_series(28333333, 28333333 + :rows / 200) minute;

@@ -252,6 +252,7 @@ impl Middle {
             statement!("forget_source_rollups", i64::MAX, PAGE),
             statement!("lock_source_rollups", endpoints, array(&Vec::from_iter((0..PAGE).map(|minute| 28_333_333 + minute)))),
             statement!("lock_rollups", lanes, array(&Vec::from_iter((0..PAGE).map(|minute| 28_333_333 + minute)))),
+            statement!("lock_longer_rollups", lanes, times(60), array(&Vec::from_iter((0..PAGE).map(|hour| 60 * (472_222 + hour))))),
         ]
     }
 
@@ -312,7 +313,16 @@ impl Middle {
             statement!("next_operation_items", self.operation(), PAGE),
             statement!("next_erasure_items", self.operation(), PAGE),
             statement!("pending_alerts", PAGE),
-            statement!("rollups_of_endpoint", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
+            statement!(
+                "rollups_of_endpoint",
+                self.endpoint(),
+                28_333_333,
+                28_333_380,
+                28_333_440,
+                28_333_440,
+                28_333_440,
+                28_333_440 + PAGE / 2
+            ),
             statement!("source_rollups", self.endpoint(), 28_333_333, 28_333_333 + PAGE),
             statement!("lane_minutes", 28_333_340, -1, PAGE),
             statement!("minutes_of_lane", self.endpoint(), 28_333_333, 28_333_333 + PAGE),

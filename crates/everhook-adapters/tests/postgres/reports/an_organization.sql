@@ -16,8 +16,8 @@ INSERT INTO event_types (id, organization_id, name, archived, created_at, update
 SELECT id, organization, 'type.' || n, false, 1, 1 FROM numbered, of_all;
 INSERT INTO sources (id, organization_id, application_id, name, kind, recipe, secrets, settings, created_at, updated_at)
 SELECT id, organization, id, 'source-' || n, 'github', '{}', '[]', '{}', 1, 1 FROM numbered, of_all;
-INSERT INTO manifests (application_id, organization_id, version, document, updated_at, job_schedule)
-SELECT id, organization, 1, '{":o": 1}', 1, 1 FROM numbered, of_all;
+INSERT INTO manifests (application_id, organization_id, version, document, updated_at)
+SELECT id, organization, 1, '{":o": 1}', 1 FROM numbered, of_all;
 INSERT INTO draws (request_id, organization_id, application_id, capability, drawn_at, seed, list_hash, list_length, picked)
 SELECT id, organization, id, 'winnerSelection', 1, sha256(id::text::bytea), sha256(id::text::bytea), 3, 1 FROM numbered, of_all;
 INSERT INTO lanes (id, kind, organization_id, application_id) SELECT id, 'endpoint', organization, id FROM numbered, of_all;
@@ -51,7 +51,7 @@ SELECT lane, id, id, 1, 1, 1, 1, 1, 1 FROM of_lanes WHERE n > 1;
 INSERT INTO made_later (event_id, lane, id) SELECT id, lane, id FROM of_lanes;
 INSERT INTO attempts (delivery_id, number, status, breaker, node, duration, scheduled_at, picked_after, executed_after)
 SELECT id, 1, 0, 0, 1, 1, 1, 1, 1 FROM numbered;
-INSERT INTO rollups SELECT lane, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM of_lanes;
+INSERT INTO rollups SELECT lane, 1, 1, false, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM of_lanes;
 INSERT INTO endpoint_activity (lane, consecutive_failures) SELECT lane, 0 FROM of_lanes;
 
 INSERT INTO dead_letters (

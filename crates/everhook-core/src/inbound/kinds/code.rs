@@ -22,7 +22,7 @@ pub(super) const KINDS: &[Kind] = &[
         name: "gitlab",
         title: "GitLab (secret token)",
         recipe: RecipeFields { token: "X-Gitlab-Token", event_type: "H:X-Gitlab-Event", ..NONE },
-        note: "The token is no signature: whoever sees a request can send others. Not verified against the provider: the header of the type.",
+        note: "The token is no signature: anyone who sees a request can forge others. Not verified against the provider: the header of the type.",
     },
     Kind {
         name: "bitbucket",

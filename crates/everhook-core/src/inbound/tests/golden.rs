@@ -22,7 +22,20 @@ pub(super) struct Golden {
     pub(super) signs_url: bool,
     /// Headers each byte of which counts.
     pub(super) signs_headers: Vec<&'static str>,
+    /// Where the body, the URL or the path is not signed as a whole: texts in them each byte of which counts, each of which is there once.
+    pub(super) signs_parts: Vec<Part>,
     pub(super) key: Option<FetchedKey>,
+}
+
+/// A part of a request each byte of which counts.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// A text in the body.
+    Body(String),
+    /// A text in the URL.
+    Url(String),
+    /// What follows the source in the path.
+    Path,
 }
 
 pub(super) const SECRET: &str = "k7w9-Secret_of.the/source+0123456789";
@@ -175,7 +188,12 @@ pub(super) fn golden(kind: &str) -> Golden {
 
 fn signed(sent: Sent, headers: &[&'static str]) -> Golden {
     let credentials = Credentials { secrets: vec![SECRET.to_owned()], ..Credentials::default() };
-    Golden { sent, credentials, signs_body: true, signs_url: false, signs_headers: headers.to_vec(), key: None }
+    Golden { sent, credentials, signs_body: true, signs_url: false, signs_headers: headers.to_vec(), signs_parts: Vec::new(), key: None }
+}
+
+/// The same, of which only these texts of the body count.
+fn of_parts(golden: Golden, texts: &[&str]) -> Golden {
+    Golden { signs_body: false, signs_parts: texts.iter().map(|text| Part::Body((*text).to_owned())).collect(), ..golden }
 }
 
 fn with_secret(golden: Golden, secret: &str) -> Golden {
@@ -188,7 +206,6 @@ fn with_app_id(golden: Golden, app_id: &str) -> Golden {
 
 fn special(kind: &str) -> Golden {
     const URL: &str = "https://hooks.example.com/in/src_1";
-    let unsigned_body = |golden: Golden| Golden { signs_body: false, ..golden };
     match kind {
         "standard" | "svix" | "anthropic" | "clerk" | "etsy" | "lithic" | "openai" | "replicate" | "resend" | "brex" | "supabase"
         | "polar-sh" | "gitlab-signed" => standard(kind),
@@ -196,14 +213,18 @@ fn special(kind: &str) -> Golden {
         "cloudevents" => query_token("access_token", BODY),
         "azure-event-grid" => query_token("key", ARRAY),
         "mailchimp" => query_token("key", "type=subscribe"),
-        "meraki" => unsigned_body(signed(Sent::post(format!(r#"{{"sharedSecret":"{SECRET}","alertType":"x"}}"#)), &[])),
-        "microsoft-graph" => {
-            unsigned_body(signed(Sent::post(format!(r#"{{"value":[{{"clientState":"{SECRET}","changeType":"updated"}}]}}"#)), &[]))
+        "meraki" => {
+            let golden = signed(Sent::post(format!(r#"{{"sharedSecret":"{SECRET}","alertType":"x"}}"#)), &[]);
+            of_parts(golden, &[r#""sharedSecret""#, SECRET])
         }
-        "salesforce" | "withings" => unsigned_body(signed(
-            Sent { path_type: Some(SECRET.to_owned()), ..Sent::post("userid=1&appli=4") }.with("content-type", FORM),
-            &[],
-        )),
+        "microsoft-graph" => {
+            let golden = signed(Sent::post(format!(r#"{{"value":[{{"clientState":"{SECRET}","changeType":"updated"}}]}}"#)), &[]);
+            of_parts(golden, &[r#""clientState""#, SECRET])
+        }
+        "salesforce" | "withings" => {
+            let sent = Sent { path_type: Some(SECRET.to_owned()), ..Sent::post("userid=1&appli=4") }.with("content-type", FORM);
+            Golden { signs_body: false, signs_parts: vec![Part::Path], ..signed(sent, &[]) }
+        }
         "square" => url_signed(
             Sent::post(BODY).with("x-square-hmacsha256-signature", base256(format!("{URL}{BODY}").as_bytes())),
             "x-square-hmacsha256-signature",
@@ -240,7 +261,9 @@ fn special(kind: &str) -> Golden {
             let payload = "PG5vdGlmaWNhdGlvbi8+\n";
             let signature = hex(hmac1(&sha1(SECRET.as_bytes()), payload.as_bytes()));
             let body = format!("bt_payload=PG5vdGlmaWNhdGlvbi8%2B%0A&bt_signature=other%7C00%26pub%7C{signature}");
-            with_app_id(unsigned_body(signed(Sent::post(body).with("content-type", FORM), &[])), "pub")
+            let golden = signed(Sent::post(body).with("content-type", FORM), &[]);
+            let ours = format!("%26pub%7C{signature}");
+            with_app_id(of_parts(golden, &["bt_payload=PG5vdGlmaWNhdGlvbi8%2B%0A&bt_signature", &ours]), "pub")
         }
         "adyen" => adyen(),
         "adyen-platform" => {
@@ -262,7 +285,7 @@ fn special(kind: &str) -> Golden {
             let body = format!(
                 r#"{{"signature":{{"timestamp":"{time}","token":"{token}","signature":"{signature}"}},"event-data":{{"event":"opened"}}}}"#
             );
-            unsigned_body(signed(Sent::post(body), &[]))
+            of_parts(signed(Sent::post(body), &[]), &[r#""timestamp":"1700000000""#, r#""token":"t0ken""#, &signature])
         }
         "twitch" => {
             let signature = hex256(format!("msg-1{TIME_RFC}{BODY}").as_bytes());
@@ -312,8 +335,9 @@ fn url_signed(sent: Sent, header: &'static str) -> Golden {
 }
 
 fn query_token(name: &str, body: &str) -> Golden {
-    let sent = Sent::post(body).to(&format!("https://hooks.example.com/in/src_1?a=b&{name}={}", SECRET.replace('+', "%2B")));
-    Golden { signs_body: false, ..signed(sent.with("content-type", FORM), &[]) }
+    let token = format!("&{name}={}", SECRET.replace('+', "%2B"));
+    let sent = Sent::post(body).to(&format!("https://hooks.example.com/in/src_1?a=b{token}"));
+    Golden { signs_body: false, signs_parts: vec![Part::Url(token)], ..signed(sent.with("content-type", FORM), &[]) }
 }
 
 fn standard(kind: &str) -> Golden {
@@ -340,7 +364,17 @@ fn adyen() -> Golden {
         r#"{{"pspReference":"psp1","merchantAccountCode":"Shop","merchantReference":"ref-1","amount":{{"value":1130,"currency":"EUR"}},"eventCode":"AUTHORISATION","success":"true","additionalData":{{"hmacSignature":"{signature}"}}}}"#
     );
     let body = format!(r#"{{"live":"false","notificationItems":[{{"NotificationRequestItem":{item}}}]}}"#);
-    Golden { signs_body: false, ..with_secret(signed(Sent::post(body), &[]), &hex(&key)) }
+    const FIELDS: [&str; 6] = [
+        r#""pspReference":"psp1""#,
+        r#""merchantAccountCode":"Shop""#,
+        r#""merchantReference":"ref-1""#,
+        r#""amount":{"value":1130,"currency":"EUR"}"#,
+        r#""eventCode":"AUTHORISATION""#,
+        r#""success":"true""#,
+    ];
+    let golden = of_parts(signed(Sent::post(body), &[]), &FIELDS);
+    let with_signature = [golden.signs_parts.as_slice(), &[Part::Body(signature)]].concat();
+    with_secret(Golden { signs_parts: with_signature, ..golden }, &hex(&key))
 }
 
 fn by_jwt(name: &'static str, prefix: &str, header: &str, claims: &str, signs_body: bool) -> Golden {
@@ -427,7 +461,10 @@ fn sns() -> Golden {
         b64(rsa_sign(text.as_bytes()))
     );
     let credentials = Credentials { app_id: Some(TOPIC.to_owned()), ..Credentials::default() };
-    Golden { credentials, signs_body: false, key: Some(certificate_at(URL)), ..signed(Sent::post(body), &[]) }
+    // All of it counts but the version, which is not signed: the signature is tried by both.
+    let (head, tail) = body.split_once(r#""SignatureVersion":"2""#).expect("it says its version");
+    let golden = of_parts(signed(Sent::post(&body), &[]), &[head, tail]);
+    Golden { credentials, key: Some(certificate_at(URL)), ..golden }
 }
 
 /// A signed request of SNS to confirm a subscription at this URL.

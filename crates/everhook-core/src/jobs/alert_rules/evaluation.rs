@@ -61,7 +61,9 @@ impl<'a> Pass<'a> {
             let page = line.ports.alerts.open_alerts(after, ALERTS_PAGE).await?;
             let is_last = page.len() < ALERTS_PAGE as usize;
             after = page.last().map(|last| last.id).or(after);
-            page.into_iter().for_each(|status| open.entry(status.target).or_default().push(status));
+            // Those about the server are evaluated by every node, directly.
+            let page = page.into_iter().filter(|status| status.rule.scope != AlertScope::Server);
+            page.for_each(|status| open.entry(status.target).or_default().push(status));
             if is_last {
                 break;
             }

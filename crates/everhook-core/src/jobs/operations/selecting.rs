@@ -98,7 +98,8 @@ async fn select_waiting(line: &Line, of: &Operation, lane_id: LaneId, after: Uui
 async fn select_for_erasure(line: &Line, of: &Operation, wanted: &ErasureSelection, after: Uuid) -> Result<(), StoreError> {
     let accepted = TimeRange { from: wanted.from, to: Some(wanted.to) };
     let scan = Scan { after, limit: ERASURES_A_STEP };
-    let scanned = line.ports.bulk_erasure.scan_for_erasure(of.organization, accepted, scan).await?;
+    let organization = wanted.deleted_organization.unwrap_or(of.organization);
+    let scanned = line.ports.bulk_erasure.scan_for_erasure(organization, accepted, scan).await?;
     let meant = scanned.rows.iter().filter(|event| selection::takes_for_erasure(wanted, event));
     let events = meant.map(|event| event.event).collect();
     let phase = scanned.goes_on_after.map_or(Phase::Selected, Phase::Selecting);

@@ -40,7 +40,7 @@ impl Duty {
         match operation.kind {
             OperationKind::Backfill => return Ok(Next::WhenRung),
             OperationKind::DiscardBatch => _ = operations.discard_next(operation.id, batch).await?,
-            OperationKind::Erase => self.erase(operation, batch).await?,
+            OperationKind::Erase | OperationKind::DeleteData => self.erase(operation, batch).await?,
             OperationKind::AttemptNow => self.bring_forward(operation, batch).await?,
             OperationKind::RetryBatch | OperationKind::Recover | OperationKind::Replay => {
                 let items = operations.items(operation.id, batch).await?;

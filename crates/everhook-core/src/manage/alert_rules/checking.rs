@@ -25,6 +25,7 @@ const FOR_MAX: Duration = Duration::from_secs(7 * 86_400);
 const PERCENT_MAX: f64 = 100.0;
 const OF_TIMEOUT_MAX: f64 = 1_000.0;
 const COUNT_MAX: f64 = 10_000.0;
+const SERVER_COUNT_MAX: f64 = 100_000.0;
 const MILLIS_MAX: f64 = 86_400_000.0;
 
 /// A new rule.
@@ -93,7 +94,7 @@ fn apply(asked: AlertRuleChange, rule: &AlertRule, default: &AlertRule, mut faul
     let metric = rule.metric;
     asked
         .threshold
-        .check("threshold", &mut faults, |value| check_threshold(metric, value))
+        .check("threshold", &mut faults, |value| check_threshold(metric, rule.scope, value))
         .apply(&mut changed.threshold, default.threshold);
     asked.window.check("window", &mut faults, |window| check_window(metric, window)).apply(&mut changed.window, default.window);
     asked.pending_for.check("for", &mut faults, check_for).apply(&mut changed.pending_for, default.pending_for);
@@ -154,8 +155,9 @@ fn one_of(words: impl Iterator<Item = &'static str>) -> String {
     format!("must be one of {}", words.collect::<Vec<_>>().join(", "))
 }
 
-fn check_threshold(metric: AlertMetric, value: f64) -> Result<f64, String> {
+fn check_threshold(metric: AlertMetric, scope: AlertScope, value: f64) -> Result<f64, String> {
     let max = match metric.unit() {
+        AlertUnit::Count if scope == AlertScope::Server => SERVER_COUNT_MAX,
         AlertUnit::Percent if metric == AlertMetric::P95OfTimeout => OF_TIMEOUT_MAX,
         AlertUnit::Percent => PERCENT_MAX,
         AlertUnit::Count => COUNT_MAX,

@@ -57,7 +57,7 @@ pub(in crate::manage) async fn checked(
     let Some(found) = found else { return Ok(false) };
     // A schedule that the document brings is followed already if the endpoint's has its name: names are unique.
     let follows_it = match coming {
-        Some(name) => line.catalog.schedule(found.retry_schedule).await?.name.0 == *name,
+        Some(name) => line.catalog.schedule(organization, found.retry_schedule).await?.name.0 == *name,
         None => true,
     };
     let mut candidate = found.clone();

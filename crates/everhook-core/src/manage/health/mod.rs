@@ -6,4 +6,4 @@ mod erasing;
 
 pub use backfills::{NewBackfill, begin_backfill, find_backfill};
 pub use connections::{NewConnection, PROFILES_OF_A_USER_MAX, connect, delete, find};
-pub use erasing::{ErasedProfile, erase_profile};
+pub use erasing::{ErasedProfile, erase_profile, erase_user};

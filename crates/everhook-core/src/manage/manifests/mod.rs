@@ -2,27 +2,25 @@
 
 mod breaker;
 mod canary;
+mod contract;
 mod secret;
 
 pub use self::{
     breaker::command_breaker,
     canary::withdraw_canary,
+    contract::check_contract,
     secret::{reveal, rotate_secret},
 };
-use bytes::Bytes;
 
 use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, audit, owners};
 use crate::{
-    calls::{
-        OpenApp, OpenCapability, compile_schemas,
-        contract::{ContractCheck, NotTested},
-    },
+    calls::{OpenApp, compile_schemas},
     ids::{ApplicationId, OrganizationId, Ref},
-    limits::{evaluations::EVALUATION_TIMEOUT, on_demand_limit::OnDemandRefusal},
+    limits::evaluations::EVALUATION_TIMEOUT,
     line::Line,
     model::{
-        AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, CapabilityName, CheckChange, FairDraw,
-        KeptManifest, Manifest, callback_lane,
+        AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, Capability, CapabilityName, CheckChange,
+        FairDraw, JobLane, KeptManifest, Manifest, callback_lane,
     },
     policy::{
         audit::{Facts, changed, made},
@@ -33,7 +31,7 @@ use crate::{
         presets,
         target::{self, TargetRules},
     },
-    ports::{ManifestBounds, ManifestLanes, ManifestPut, StoreError},
+    ports::{ManifestBounds, ManifestPut, StoreError},
     time::Timestamp,
 };
 
@@ -96,10 +94,20 @@ pub async fn put(
     Err(Refusal::concurrent_change("manifest"))
 }
 
-/// The lanes that an application with this manifest has.
-fn lanes_of(line: &Line, manifest: &Manifest, application: ApplicationId) -> ManifestLanes {
-    let ids = manifest.capabilities.keys().map(|name| name.lane(application)).chain([callback_lane(application)]).collect();
-    ManifestLanes { ids, jobs: presets::job_by(line.calls.defaults.job_retry) }
+/// The lanes that an application with this manifest has, and how what is sent there is retried. What `retry` says of a call whose caller waits is not for the
+/// job that it may become.
+fn lanes_of(line: &Line, manifest: &Manifest, application: ApplicationId) -> Vec<JobLane> {
+    let retry = line.calls.defaults.job_retry;
+    let of_capability = |(name, capability): (&CapabilityName, &Capability)| {
+        let schedule = if capability.is_async {
+            presets::job_retried(retry, capability.attempts_max, capability.backoff)
+        } else {
+            presets::job_by(retry)
+        };
+        JobLane { lane_id: name.lane(application), schedule }
+    };
+    let of_callbacks = JobLane { lane_id: callback_lane(application), schedule: presets::relay() };
+    manifest.capabilities.iter().map(of_capability).chain([of_callbacks]).collect()
 }
 
 /// Whether a manifest is kept; if not, and no bound of the organization is why, somebody else was faster.
@@ -158,27 +166,6 @@ pub async fn get(line: &Line, organization: OrganizationId, of: &Ref<Application
 /// [`Refusal::NotFound`] if there is no such application.
 pub async fn opened(line: &Line, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<std::sync::Arc<OpenApp>, Refusal> {
     line.calls.app(organization, of).await?.ok_or(Refusal::NotFound(Noun::Application))
-}
-
-/// Tests whether the app of a capability conforms to the contract. Few such tests run at once: their requests go out beside the breakers and limits of calls.
-///
-/// # Errors
-/// [`Refusal::OnDemand`] if too many run; [`Refusal::Conflict`] if there is nothing to call.
-pub async fn check_contract(
-    line: &Line,
-    capability: &OpenCapability,
-    health_path: &str,
-    payload: Bytes,
-) -> Result<Vec<ContractCheck>, Refusal> {
-    let _counted = line.on_demand_limit.begin(capability.organization, line.ports.clock.now())?;
-    line.calls.check_contract(capability, health_path, payload).await.map_err(|not_tested| match not_tested {
-        NotTested::NoUrl => Refusal::Conflict(
-            Conflict::AppNotCallable,
-            "neither the application nor its manifest has a `base_url`: there is nothing to test".to_owned(),
-        ),
-        NotTested::NoSlot => OnDemandRefusal::NoSlot.into(),
-        NotTested::Busy => Refusal::Busy,
-    })
 }
 
 /// What happened at a capability in a time.

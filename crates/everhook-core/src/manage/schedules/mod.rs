@@ -259,6 +259,11 @@ async fn chosen(line: &Line, known: Known) -> Result<Chosen, StoreError> {
     }
 }
 
+/// Whether schedules are called so that endpoints have without a name of anybody's: their own numbers, and those of a `retry_config`.
+pub fn is_name_of_unnamed(name: &str) -> bool {
+    [INLINE_NAME, presets::RETRY_CONFIG_NAME].contains(&name)
+}
+
 async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<Known>, StoreError> {
     let found = match of {
         ScheduleRef::Name(name) if name == DEFAULT_NAME => Some(presets::standard()),

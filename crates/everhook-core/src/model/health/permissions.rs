@@ -21,6 +21,9 @@ impl Permissions {
     /// Garmin: data from before the consent may be requested.
     pub const HISTORICAL_DATA_EXPORT: &str = "HISTORICAL_DATA_EXPORT";
 
+    /// Strava: what the names of scopes that let activities be read have in common.
+    const STRAVA_ACTIVITIES: &str = "activity:read";
+
     /// Takes names; what is empty, too long or no plain text is left out, and so is what comes after the bound.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let is_good = |name: &&str| (1..=PERMISSION_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
@@ -41,6 +44,11 @@ impl Permissions {
     /// Whether a permission is among them.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains(name)
+    }
+
+    /// Whether Strava lets the user's activities be read, all or those that others may see. Scopes may have been given as one text.
+    pub fn reads_strava_activities(&self) -> bool {
+        self.iter().any(|name| name.contains(Self::STRAVA_ACTIVITIES))
     }
 
     /// Whether there is none: the user switched everything off.

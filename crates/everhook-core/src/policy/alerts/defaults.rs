@@ -1,7 +1,7 @@
 //! The alert rules that exist without anybody's doing. A plain table, from which rules of other systems are generated as well.
 //!
-//! Each can be changed or disabled by an organization, under its name. Those of the scope `server` concern whoever runs Everhook, and are not evaluated
-//! here: they are the source of the alert rules of Prometheus.
+//! Each can be changed or disabled by an organization, under its name. Those of the scope `server` concern whoever runs Everhook: the organization `default`
+//! changes them, and every node evaluates them by itself.
 
 use std::time::Duration;
 
@@ -77,7 +77,13 @@ pub fn default_rule(name: &str) -> Option<&'static DefaultRule> {
 pub fn in_force(own: Vec<AlertRule>) -> Vec<AlertRule> {
     let is_replaced = |name: &str| own.iter().any(|other| other.name == name);
     let defaults = DEFAULT_RULES.iter().filter(|rule| rule.scope != Server && !is_replaced(rule.name));
-    defaults.map(DefaultRule::rule).chain(own.iter().cloned()).collect()
+    defaults.map(DefaultRule::rule).chain(own.iter().filter(|rule| rule.scope != Server).cloned()).collect()
+}
+
+/// The rules about the server, with what the organization `default` says instead. There are none beside the defaults.
+pub fn server_in_force(own: &[AlertRule]) -> Vec<AlertRule> {
+    let changed = |name: &str| own.iter().find(|other| other.name == name && other.scope == Server).cloned();
+    DEFAULT_RULES.iter().filter(|rule| rule.scope == Server).map(|rule| changed(rule.name).unwrap_or_else(|| rule.rule())).collect()
 }
 
 const AT_ONCE: Duration = Duration::ZERO;

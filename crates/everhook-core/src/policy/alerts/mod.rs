@@ -3,6 +3,7 @@
 
 pub mod defaults;
 pub mod dry_run;
+pub mod server;
 pub mod windows;
 pub mod words;
 

@@ -22,6 +22,9 @@ pub fn summary(rule: &AlertRule, name: Option<&str>, value: f64, report: AlertRe
             _ => format!("The circuit breaker of {subject} has been open for more than {}.", in_words(rule.pending_for)),
         };
     }
+    if let Some(sentence) = of_server(rule, value, report) {
+        return sentence;
+    }
     let side = rule.metric.comparison().as_str();
     let unit = rule.metric.unit();
     let threshold = written(rule.threshold, unit);
@@ -30,6 +33,28 @@ pub fn summary(rule: &AlertRule, name: Option<&str>, value: f64, report: AlertRe
         AlertReport::Fired => format!("{what} of {subject}{over} is {}, {side} {threshold}.", written(value, unit)),
         AlertReport::Repeated => format!("{what} of {subject}{over} is still {}, {side} {threshold}.", written(value, unit)),
     }
+}
+
+/// What is away or fails is said without a comparison.
+fn of_server(rule: &AlertRule, value: f64, report: AlertReport) -> Option<String> {
+    let (length, count) = (written(value, AlertUnit::Seconds), short(value));
+    let (lasts, over) = match rule.metric {
+        AlertMetric::WorkersBusy => (format!("{count} % of the workers are busy."), "Fewer workers are busy again."),
+        AlertMetric::RedisAway => (format!("Redis has been away for {length}."), "Redis is back."),
+        AlertMetric::RedisFallback => {
+            (format!("Limits have been shared without Redis for {length}."), "Limits are shared through Redis again.")
+        }
+        AlertMetric::DatabaseAway => (format!("The database has been away for {length}."), "The database is back."),
+        AlertMetric::DatabaseFailures => (format!("{count} reads of the database in a row have failed."), "The database answers again."),
+        AlertMetric::DatabaseAndRedisAway => {
+            (format!("The database and Redis have both been away for {length}."), "The database and Redis are no longer both away.")
+        }
+        AlertMetric::RabbitmqFailedReconnects => {
+            (format!("{count} attempts in a row to connect to RabbitMQ have failed."), "RabbitMQ is connected again.")
+        }
+        _ => return None,
+    };
+    Some(if report == AlertReport::Resolved { over.to_owned() } else { lasts })
 }
 
 fn subject(rule: &AlertRule, name: Option<&str>) -> String {
@@ -106,6 +131,13 @@ mod tests {
             ("endpoint_circuit_open_long", Some("a"), 1.0, Fired, "The circuit breaker of endpoint \"a\" has been open for more than 60 minutes."),
             ("endpoint_circuit_opened", Some("a"), 0.0, Resolved, "The circuit breaker of endpoint \"a\" is closed again."),
             ("dead_letters", Some("Acme"), 3.0, Fired, "The number of dead letters of organization \"Acme\" is 3, above 0."),
+            ("server_depth", None, 12_000.0, Fired, "The number of waiting deliveries of the server is 12000, above 10000."),
+            ("database_away", None, 31.04, Fired, "The database has been away for 31 s."),
+            ("database_away", None, 86_431.0, Repeated, "The database has been away for 86431 s."),
+            ("database_away", None, 0.0, Resolved, "The database is back."),
+            ("database_failures", None, 5.0, Fired, "5 reads of the database in a row have failed."),
+            ("server_workers_busy", None, 93.75, Fired, "93.8 % of the workers are busy."),
+            ("rabbitmq_reconnects", None, 3.0, Fired, "3 attempts in a row to connect to RabbitMQ have failed."),
             ("source_processing_slow", Some("garmin"), 432_100.0, Fired, "The 95th percentile of the processing time of source \"garmin\" over the last 15 minutes is 432.1 s, above 300 s."),
         ];
         for (rule, name, value, report, expected) in table {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
+use crate::ids::EventId;
 use crate::model::JobOutcome;
 use crate::policy::json_depth::depth;
 
@@ -91,22 +92,43 @@ pub fn with_callback(payload: &[u8], callback_url: &str) -> Bytes {
     Bytes::from(body)
 }
 
-/// What an app says when it calls back.
+/// Where an app calls back about a job.
+pub fn callback_url(server_url: &str, capability: &str, job: EventId, token: &str) -> String {
+    format!("{server_url}/api/v1/callbacks/{capability}/{job}?token={token}")
+}
+
+/// What an app says when it calls back: how its job ended, or how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Callback {
-    /// What it means.
-    pub outcome: JobOutcome,
-    /// The result, or the error: a JSON text.
-    pub data: Bytes,
+pub enum Callback {
+    /// The job has ended.
+    End {
+        /// What it means.
+        outcome: JobOutcome,
+        /// The result, or the error: a JSON text.
+        data: Bytes,
+    },
+    /// It has not.
+    Progress {
+        /// How much is done.
+        percent: u8,
+        /// In the app's words, bounded.
+        message: Option<String>,
+    },
 }
 
 #[derive(Deserialize)]
 struct CallbackWire<'a> {
-    success: bool,
+    #[serde(default)]
+    success: Option<bool>,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(default)]
     error: Option<CallbackError>,
+    // Read only where there is no `success`: whoever says that a job has ended may say anything else beside it.
+    #[serde(borrow, default)]
+    progress: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,8 +141,11 @@ struct CallbackError {
     retryable: Option<bool>,
 }
 
+/// What a callback may be.
+const WANTED: &str = "the body must be `{\"success\": true, \"result\": …}`, `{\"success\": false, \"error\": {…}}` or `{\"progress\": 0 to 100, \"message\": \"…\"}`";
+
 impl Callback {
-    /// Reads `{success, result?, error?}`.
+    /// Reads `{success, result?, error?}` or `{progress, message?}`.
     ///
     /// # Errors
     /// What is wrong with it, in words.
@@ -129,18 +154,43 @@ impl Callback {
         if depth(text) > DEPTH_MAX {
             return Err(format!("the body nests deeper than {DEPTH_MAX} levels"));
         }
-        let wanted = "the body must be `{\"success\": true, \"result\": …}` or `{\"success\": false, \"error\": {…}}`";
-        let CallbackWire { success, result, error } = serde_json::from_str(text).map_err(|error| format!("{wanted}: {error}"))?;
-        if success {
-            let data = result.map_or(Bytes::from_static(b"null"), |result| Bytes::copy_from_slice(result.get().as_bytes()));
-            return Ok(Self { outcome: JobOutcome::Completed, data });
+        let CallbackWire { success, result, error, progress, message } =
+            serde_json::from_str(text).map_err(|error| format!("{WANTED}: {error}"))?;
+        match (success, progress) {
+            (Some(true), _) => {
+                let data = result.map_or(Bytes::from_static(b"null"), |result| Bytes::copy_from_slice(result.get().as_bytes()));
+                Ok(Self::End { outcome: JobOutcome::Completed, data })
+            }
+            (Some(false), _) => read_error(error),
+            (None, Some(progress)) => read_progress(progress, message),
+            (None, None) => Err(format!("{WANTED}: it has neither `success` nor `progress`")),
         }
-        let error = error.unwrap_or(CallbackError { code: None, message: None, retryable: None });
-        let outcome = if error.retryable == Some(true) { JobOutcome::Retry } else { JobOutcome::Failed };
-        let error = CallbackError { code: error.code.map(shorten), message: error.message.map(shorten), ..error };
-        let data = serde_json::to_vec(&error).map_err(|error| error.to_string())?;
-        Ok(Self { outcome, data: Bytes::from(data) })
     }
+}
+
+fn read_error(error: Option<CallbackError>) -> Result<Callback, String> {
+    let error = error.unwrap_or(CallbackError { code: None, message: None, retryable: None });
+    let outcome = if error.retryable == Some(true) { JobOutcome::Retry } else { JobOutcome::Failed };
+    let error = CallbackError { code: error.code.map(shorten), message: error.message.map(shorten), ..error };
+    let data = serde_json::to_vec(&error).map_err(|error| error.to_string())?;
+    Ok(Callback::End { outcome, data: Bytes::from(data) })
+}
+
+/// Apps divide what is done by what there is to do: a fraction of a percent is not counted.
+fn read_progress(progress: &RawValue, message: Option<&RawValue>) -> Result<Callback, String> {
+    let percent = serde_json::from_str::<f64>(progress.get()).ok().filter(|percent| (0.0..=100.0).contains(percent));
+    let percent = percent.ok_or("`progress` must be a number from 0 to 100")?;
+    let message: Option<String> = match message {
+        None => None,
+        Some(message) => serde_json::from_str(message.get()).map_err(|_| "`message` must be a text".to_owned())?,
+    };
+    let message = message.map(|message| shorten(message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()));
+    Ok(Callback::Progress { percent: whole_percent(percent), message })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a number from 0 to 100")]
+const fn whole_percent(percent: f64) -> u8 {
+    percent as u8
 }
 
 /// An error that an app reported, in words.
@@ -157,6 +207,20 @@ pub fn words_of_error(data: &[u8]) -> String {
 /// An error in our own words, as an app would have reported it.
 pub fn error_in_words(reason: &str) -> Bytes {
     Bytes::from(json!({ "message": reason }).to_string())
+}
+
+/// What an app reports that no app does: why a callback of a contract test was refused.
+const REFUSED_CALLBACK: &str = "everhook.callback_refused";
+
+/// Why a callback of a contract test was refused, as what is kept of it.
+pub fn refused_callback(reason: &str) -> Bytes {
+    Bytes::from(json!({ "code": REFUSED_CALLBACK, "message": reason }).to_string())
+}
+
+/// Why it was refused; `None` if it was not.
+pub fn reason_of_refused(data: &[u8]) -> Option<String> {
+    let CallbackError { code, message, .. } = serde_json::from_slice(data).ok()?;
+    message.filter(|_| code.as_deref() == Some(REFUSED_CALLBACK))
 }
 
 fn shorten(mut words: String) -> String {
@@ -213,6 +277,7 @@ mod tests {
         let table = [
             (r#"{"success": true, "result": { "n": 1.0 }}"#, Completed, r#"{ "n": 1.0 }"#),
             (r#"{"success": true}"#, Completed, "null"),
+            (r#"{"success": true, "progress": "all", "message": 1}"#, Completed, "null"),
             (r#"{"success": false}"#, Failed, "{}"),
             (r#"{"success": false, "error": {"code": "X", "message": "no", "other": 1}}"#, Failed, r#"{"code":"X","message":"no"}"#),
             (r#"{"success": false, "error": {"retryable": true}}"#, Retry, r#"{"retryable":true}"#),
@@ -220,13 +285,44 @@ mod tests {
         ];
         for (body, outcome, data) in table {
             let read = Callback::read(&Bytes::from_static(body.as_bytes())).expect(body);
-            assert_eq!((read.outcome, &*read.data), (outcome, data.as_bytes()), "{body}");
+            assert_eq!(read, Callback::End { outcome, data: Bytes::from_static(data.as_bytes()) }, "{body}");
         }
         let deep = format!("{{\"success\":true,\"result\":{}{}}}", "[".repeat(200), "]".repeat(200));
         for bad in ["", "ok", "{}", "[]", r#"{"success": "yes"}"#, &deep] {
             assert!(Callback::read(&Bytes::copy_from_slice(bad.as_bytes())).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_callback_without_success_says_how_far_the_app_is() {
+        let table = [
+            (r#"{"progress": 0}"#, 0, None),
+            (r#"{"progress": 99.9, "message": null}"#, 99, None),
+            (r#"{"progress": 1e2, "message": "step\u0000\n2", "other": 1}"#, 100, Some("step  2")),
+        ];
+        for (body, percent, message) in table {
+            let read = Callback::read(&Bytes::from_static(body.as_bytes())).expect(body);
+            assert_eq!(read, Callback::Progress { percent, message: message.map(str::to_owned) }, "{body}");
+        }
+        let long = format!(r#"{{"progress": 1, "message": "{}"}}"#, "ä".repeat(600));
+        let Ok(Callback::Progress { message: Some(message), .. }) = Callback::read(&Bytes::from(long)) else { panic!("it is good") };
+        assert_eq!(message.chars().count(), WORDS_MAX + 1);
+        for bad in [
+            r#"{"progress": -1}"#,
+            r#"{"progress": 100.1}"#,
+            r#"{"progress": "50"}"#,
+            r#"{"progress": null}"#,
+            r#"{"progress": 1, "message": 2}"#,
+        ] {
+            assert!(Callback::read(&Bytes::from_static(bad.as_bytes())).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_in_words() {
         assert_eq!(words_of_error(br#"{"code":"X","message":"no"}"#), "the app reported X: no");
+        assert_eq!(reason_of_refused(&refused_callback("no result")).as_deref(), Some("no result"));
+        assert_eq!(reason_of_refused(br#"{"code":"X","message":"no"}"#), None);
         assert_eq!(words_of_error(b"{}"), "the app reported a failure without a reason");
         assert_eq!(words_of_error(&error_in_words("gone")), "the app reported: gone");
     }

@@ -16,7 +16,7 @@ pub use self::fields::ManifestFault;
 use self::{
     fallback::read_fallback,
     fields::{Faults, Fields},
-    settings::{read_breaker, read_cache, read_canary, read_hedge, read_retry},
+    settings::{read_breaker, read_cache, read_canary, read_hedge, read_job_retry, read_retry},
 };
 use super::timeouts::TimeoutsByName;
 use crate::{
@@ -35,8 +35,7 @@ const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duratio
 /// How long an app may take to call back about a job.
 const ASYNC_TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(86_400));
 /// What jobs do not use.
-const ONLY_FOR_CALLERS_WHO_WAIT: [&str; 8] =
-    ["fallback", "retry", "hedge", "cache", "circuit_breaker", "max_concurrency", "idempotent", "canary"];
+const ONLY_FOR_CALLERS_WHO_WAIT: [&str; 7] = ["fallback", "hedge", "cache", "circuit_breaker", "max_concurrency", "idempotent", "canary"];
 /// How many requests an app is sent at once if the manifest does not say, and at most.
 const CONCURRENCY_DEFAULT: u32 = 100;
 const CONCURRENCY_MAX: u32 = 500;
@@ -204,7 +203,7 @@ fn read_capability(
     if is_async {
         for name in ONLY_FOR_CALLERS_WHO_WAIT {
             if fields.take(name).is_some() {
-                faults.add(fields.path_of(name), "cannot be set with `async`: jobs use the retry preset `job`");
+                faults.add(fields.path_of(name), "cannot be set with `async`: nobody waits for the answer to a job");
             }
         }
     }
@@ -213,7 +212,8 @@ fn read_capability(
     if is_async && mode == CallMode::Shadow {
         faults.add(fields.path_of("mode"), "cannot be `shadow` with `async`: a job has no fallback to compare with");
     }
-    let (attempts_max, backoff) = read_retry(&mut fields, faults);
+    let (attempts_max, backoff) =
+        if is_async { read_job_retry(&mut fields, defaults.job_retry.max_attempts, faults) } else { read_retry(&mut fields, faults) };
     let (breaker, slow_calls) = read_breaker(&mut fields, &defaults.breaker, timeout, faults);
     let idempotent = fields.flag("idempotent", faults).unwrap_or(false);
     let hedge = read_hedge(&mut fields, idempotent, faults);

@@ -8,7 +8,10 @@ use super::{
     Notice, NoticeState, NoticeStep,
     values::{either, instant, named, number, text},
 };
-use crate::{model::NoticeSeverity, policy::endpoint_health::in_words};
+use crate::{
+    model::{AlertMetric, AlertScope, NoticeSeverity},
+    policy::{alerts::server::advice, endpoint_health::in_words},
+};
 
 pub(super) fn fired(data: &Value) -> Notice {
     let severity = severity(data);
@@ -20,12 +23,24 @@ pub(super) fn fired(data: &Value) -> Notice {
         title: format!("{begin}: {}", shown(data)),
         summary: either(text(data, "summary"), "An alert fired.".to_owned()),
         facts: facts(data),
-        steps: vec![
-            NoticeStep::request("See all alerts:", "GET /v1/alerts".to_owned()),
-            NoticeStep::request("Silence it:", format!("POST /v1/alerts/{}/silence  {{\"for\": \"1h\"}}", text(data, "alert_id"))),
-        ],
+        steps: steps(data),
         dedupe_key: dedupe_key(data),
     }
+}
+
+fn steps(data: &Value) -> Vec<NoticeStep> {
+    let metric = data["metric"].as_str().and_then(AlertMetric::parse);
+    let first = match metric {
+        Some(metric) if is_of_server(data) => Some(NoticeStep::plain(advice(metric))),
+        Some(AlertMetric::FailedHealthChecks) => {
+            let path = format!("GET /v1/applications/{}/health", text(data, "application_id"));
+            Some(NoticeStep::request("Check that the app is running, and what its health page answers:", path))
+        }
+        _ => None,
+    };
+    let silence = format!("POST /v1/alerts/{}/silence  {{\"for\": \"1h\"}}", text(data, "alert_id"));
+    let others = [NoticeStep::request("See all alerts:", "GET /v1/alerts".to_owned()), NoticeStep::request("Silence it:", silence)];
+    first.into_iter().chain(others).collect()
 }
 
 pub(super) fn resolved(data: &Value) -> Notice {
@@ -50,7 +65,8 @@ fn facts(data: &Value) -> Vec<(&'static str, String)> {
     vec![
         ("Rule", text(data, "rule")),
         ("Scope", text(data, "scope")),
-        ("Target", named(text(data, "target_name"), text(data, "target_id"))),
+        ("Node", text(data, "node")),
+        ("Target", target(data)),
         ("Application", text(data, "application_id")),
         ("Metric", text(data, "metric")),
         ("Value", with_unit(data, "value")),
@@ -59,6 +75,15 @@ fn facts(data: &Value) -> Vec<(&'static str, String)> {
         ("Fired at", instant(data, "fired_at")),
         ("Resolved at", instant(data, "resolved_at")),
     ]
+}
+
+/// The server has no id: what stands for it says nothing to people.
+fn target(data: &Value) -> String {
+    if is_of_server(data) { String::new() } else { named(text(data, "target_name"), text(data, "target_id")) }
+}
+
+fn is_of_server(data: &Value) -> bool {
+    data["scope"] == AlertScope::Server.as_str()
 }
 
 fn threshold(data: &Value) -> String {
@@ -78,7 +103,8 @@ fn with_unit(data: &Value, name: &str) -> String {
 }
 
 fn shown(data: &Value) -> String {
-    let (rule, target) = (text(data, "rule"), either(text(data, "target_name"), text(data, "target_id")));
+    let name = if is_of_server(data) { String::new() } else { text(data, "target_id") };
+    let (rule, target) = (text(data, "rule"), either(text(data, "target_name"), name));
     if target.is_empty() { rule } else { format!("{rule}: {target}") }
 }
 

@@ -49,8 +49,9 @@ fn facts_of_health(data: &Value) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The key of the alert `app_health_check_failed` about the same app: whoever subscribes to both has one incident.
 fn health_key(data: &Value) -> String {
-    format!("everhook:application:{}:health", text(data, "application_id"))
+    format!("everhook/{}/app_health_check_failed/{}", text(data, "organization_id"), text(data, "application_id"))
 }
 
 pub(super) fn fallback(data: &Value) -> Notice {

@@ -54,7 +54,7 @@ pub(super) fn warned(data: &Value) -> Notice {
         summary: format!("An endpoint has been failing for the past {}: no attempt has succeeded.{outlook}", text(data, "failing_for")),
         facts,
         steps: vec![
-            NoticeStep::plain("Check that the endpoint can be reached and answers as it should."),
+            NoticeStep::plain("Check that the endpoint can be reached and responds correctly."),
             NoticeStep::plain("Make sure that it answers with a 2xx status within its timeout (15 seconds by default)."),
             NoticeStep::request("See what it answered:", format!("GET /v1/endpoints/{}/deliveries", text(data, "endpoint_id"))),
         ],
@@ -110,7 +110,7 @@ pub(super) fn breaker_opened(data: &Value) -> Notice {
     let mut facts = facts_of_lane(data);
     facts.extend([("Opened at", instant(data, "opened_at")), ("Reason", text(data, "reason"))]);
     let look = match text(data, "endpoint_id") {
-        id if id.is_empty() => NoticeStep::plain("Check that the app can be reached and answers as it should."),
+        id if id.is_empty() => NoticeStep::plain("Check that the app can be reached and responds correctly."),
         id => NoticeStep::request("See its health:", format!("GET /v1/endpoints/{id}/health")),
     };
     Notice {

@@ -11,17 +11,15 @@ use crate::{
     policy::matching,
 };
 
-/// The events that are sent by e-mail.
-pub const EMAILED_TYPES: [&str; 7] =
-    ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.unhealthy", "app.healthy"];
+/// The events that are sent by e-mail. That an app fails its health checks is an alert: `app.unhealthy` would say it twice.
+pub const EMAILED_TYPES: [&str; 5] = ["alert.fired", "alert.resolved", "endpoint.warning", "endpoint.disabled", "endpoint.recovered"];
 
 /// What a channel gets whose owner does not say: what somebody should act on.
-const DEFAULT_PATTERNS: [&str; 9] = [
+const DEFAULT_PATTERNS: [&str; 8] = [
     "alert.*",
     "endpoint.warning",
     "endpoint.disabled",
     "endpoint.recovered",
-    "app.*",
     "amqp.*",
     "job.dead",
     "dlq.replay_failed",
@@ -29,8 +27,7 @@ const DEFAULT_PATTERNS: [&str; 9] = [
 ];
 
 /// The same for PagerDuty: what has an end, so that its incidents are resolved.
-const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 6] =
-    ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "app.*", "amqp.*"];
+const DEFAULT_PATTERNS_OF_INCIDENTS: [&str; 5] = ["alert.*", "endpoint.warning", "endpoint.disabled", "endpoint.recovered", "amqp.*"];
 
 /// What a channel of this kind gets whose owner does not say.
 pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
@@ -100,6 +97,8 @@ struct Recipients<'a> {
     admins: bool,
     /// These in any case.
     named: Vec<&'a str>,
+    /// Whether administrators were notified already, by the node itself.
+    is_sent: bool,
 }
 
 impl<'a> Recipients<'a> {
@@ -108,7 +107,7 @@ impl<'a> Recipients<'a> {
     fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
         let recipients = &data["recipients"];
         if !is_alert(event_type) || !recipients.is_object() {
-            return Self { services: true, admins: true, named: Vec::new() };
+            return Self { services: true, admins: true, named: Vec::new(), is_sent: false };
         }
         let mut named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
@@ -116,13 +115,16 @@ impl<'a> Recipients<'a> {
         let is_there = |address: &&str| channels.iter().any(|channel| channel.address().is_some_and(|other| other.as_str() == *address));
         let owner = recipients["owner_email"].as_str().filter(|_| for_owner).filter(is_there);
         named.extend(owner);
-        let services = for_owner || for_admins || !finds_one;
-        Self { services, admins: for_admins || (services && owner.is_none()), named }
+        let is_sent = data["sent_directly"] == true;
+        let services = !is_sent && (for_owner || for_admins || !finds_one);
+        Self { services, admins: !is_sent && (for_admins || (services && owner.is_none())), named, is_sent }
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
-        let wants_it = || channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity));
-        self.named.contains(&channel.name()) || (self.address(channel) && wants_it())
+        if self.named.contains(&channel.name()) {
+            return !self.is_sent || channel.service().is_some();
+        }
+        self.address(channel) && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
     }
 
     /// Whether it is for such channels, if they want it.

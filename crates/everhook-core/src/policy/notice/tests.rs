@@ -253,6 +253,15 @@ fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
             assert_eq!(chosen(name, &alert(severity, &recipients)), expected, "{name} {recipients} {severity}");
         }
     }
+    // What the node sent to the administrators goes to whom it named beside them.
+    let sent = |recipients: Value| {
+        let mut data = alert("critical", &recipients);
+        data["sent_directly"] = json!(true);
+        chosen("alert.fired", &data)
+    };
+    assert_eq!(sent(json!({"admins": true})), "");
+    assert_eq!(sent(json!({"admins": true, "channels": ["jobs-only", "ops@example.com"]})), "jobs-only");
+    assert_eq!(sent(json!({"admins": true, "channels": ["gone"]})), "");
     assert_eq!(chosen("job.dead", &json!({})), "all jobs-only");
     assert_eq!(chosen("endpoint.disabled", &orders()), "ops@example.com all critical", "owners get alerts only");
     assert_eq!(chosen("circuit.opened", &orders()), "all", "not by e-mail");

@@ -21,7 +21,10 @@ pub(super) fn every_caller_is_answered_in_time(evidence: &Evidence<'_>) -> Resul
     for Entry { lived, what, .. } in evidence.entries {
         match what {
             Happening::CallBegan(call, _) => _ = waiting.insert(*call, *lived),
-            Happening::CallAnswered(call, _) | Happening::CallQueued(call, _) | Happening::CallRefused(call) => {
+            Happening::CallAnswered(call, _)
+            | Happening::CallQueued(call, _)
+            | Happening::CallPending(call, _)
+            | Happening::CallRefused(call) => {
                 if let Some(begun) = waiting.remove(call)
                     && *lived > begun + ANSWERED_WITHIN
                 {

@@ -33,7 +33,7 @@ impl Story {
     }
 
     fn job(&mut self, status: JobStatus, result: Option<u64>) -> &mut Self {
-        self.stored.jobs.insert(event(), StoredJob { status, result });
+        self.stored.jobs.insert(event(), StoredJob { status, result, progress: None });
         self
     }
 }

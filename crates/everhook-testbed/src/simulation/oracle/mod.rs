@@ -11,12 +11,21 @@ mod called_tests;
 mod ending;
 #[cfg(test)]
 mod flow_tests;
+mod handed_over;
+#[cfg(test)]
+mod handed_over_tests;
 mod limits;
+mod mailed;
+#[cfg(test)]
+mod mailed_tests;
 mod order;
 mod received;
 #[cfg(test)]
 mod received_tests;
 mod sending;
+mod signed;
+#[cfg(test)]
+mod signed_tests;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -27,13 +36,13 @@ use std::{
 };
 
 use everhook_core::{
-    ids::{ApplicationId, DeliveryId, EndpointId, EventId, OrganizationId},
+    ids::{ApplicationId, ApprovalId, DeliveryId, EndpointId, EventId, OrganizationId},
     model::{BreakerConfig, Delivery, EventTypePattern, JobStatus, OpenPeriod, RetrySchedule},
     ports::EventSummary,
     time::Timestamp,
 };
 
-use super::log::{EndpointNo, Entry, Happening, Reply, Request, Summary, TenantNo};
+use super::log::{Decision, EndpointNo, Entry, Happening, Reply, Request, Summary, TenantNo};
 
 /// How soon after its end the outcome of a request is on disk, also if the store fails once or twice on the way.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
@@ -55,11 +64,21 @@ pub const ALWAYS: &[Rule] = &[
     Rule { words: "a dead letter that was brought back has a delivery", check: accepted::every_recall_is_kept },
     Rule { words: "every accepted push is one event", check: received::every_accepted_push_is_one_event },
     Rule { words: "no push is given up", check: received::no_push_is_given_up },
+    Rule {
+        words: "what is signed with a secret in force is not refused",
+        check: signed::what_is_signed_with_a_secret_in_force_is_not_refused,
+    },
+    Rule { words: "what is signed with a former secret is not taken", check: signed::what_is_signed_with_a_former_secret_is_not_taken },
+    Rule { words: "every signed push that was taken has one effect", check: signed::every_signed_push_that_was_taken_has_one_effect },
     Rule { words: "every caller is answered in time", check: called::every_caller_is_answered_in_time },
     Rule { words: "every queued call is one job", check: called::every_queued_call_is_one_job },
     Rule { words: "of several callbacks the first counts", check: called::only_the_first_callback_counts },
     Rule { words: "no app is asked to do what it has done", check: called::nothing_is_asked_after_its_callback },
     Rule { words: "whoever was asked may answer", check: called::whoever_was_asked_may_answer },
+    Rule { words: "only what the app has answered is kept", check: handed_over::only_good_answers_are_kept },
+    Rule { words: "no progress is taken of a job that its app has ended", check: handed_over::nothing_progresses_after_its_end },
+    Rule { words: "of several decisions the first counts", check: handed_over::only_the_first_decision_counts },
+    Rule { words: "a mail is repeated only if its end was not known", check: mailed::a_mail_is_repeated_only_if_its_end_was_not_known },
     Rule { words: "no attempt goes beyond the schedule", check: attempts::attempts_stay_within_the_schedule },
     Rule { words: "attempt numbers rise one by one", check: attempts::numbers_rise_one_by_one },
     Rule { words: "a request is repeated only if its outcome could not be written", check: attempts::repeats_have_an_excuse },
@@ -99,7 +118,17 @@ pub const AT_THE_END: &[Rule] = &[
     Rule { words: "every push was processed", check: received::every_push_was_processed },
     Rule { words: "a metric says what was pushed last, and there is one", check: received::a_metric_says_what_was_pushed_last },
     Rule { words: "every job has ended as its app said", check: called::every_job_has_ended_as_its_app_said },
+    Rule { words: "a job shows the progress that its app reported", check: handed_over::progress_is_what_the_app_reported },
+    Rule {
+        words: "every call that waits is decided once, and what is approved is one job",
+        check: handed_over::every_approval_is_as_decided,
+    },
     Rule { words: "every dead job is told once", check: called::every_dead_job_is_told_once },
+    Rule {
+        words: "every administrator has one mail of each notification",
+        check: mailed::every_administrator_has_one_mail_of_each_notification,
+    },
+    Rule { words: "every mail was taken", check: mailed::every_mail_was_taken },
     Rule { words: "what counts as delivered was answered with a 2xx", check: ending::the_delivered_were_answered },
     Rule { words: "what is dead had no attempt left or was refused for good", check: ending::the_dead_had_a_reason },
     Rule { words: "every dead delivery has a dead letter", check: ending::the_dead_are_listed },
@@ -163,6 +192,17 @@ pub struct StoredJob {
     pub status: JobStatus,
     /// Its result.
     pub result: Option<u64>,
+    /// How far its app says that it is.
+    pub progress: Option<u8>,
+}
+
+/// A call about which a person decides, as whoever asks for it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredApproval {
+    /// What was decided.
+    pub decision: Option<Decision>,
+    /// The job that it became.
+    pub job: Option<EventId>,
 }
 
 /// What the store holds.
@@ -176,8 +216,14 @@ pub struct Stored {
     pub processed: Vec<Delivery>,
     /// Every delivery to an app.
     pub asked: Vec<Delivery>,
+    /// Every delivery to an administrator.
+    pub told: Vec<Delivery>,
+    /// How many administrators are told of the events of an application that tells alerts.
+    pub administrators: BTreeMap<ApplicationId, usize>,
     /// What became of jobs, read only at the end.
     pub jobs: BTreeMap<EventId, StoredJob>,
+    /// What became of calls that wait for a person, read only at the end.
+    pub approvals: BTreeMap<ApprovalId, StoredApproval>,
     /// What the processor made of what was pushed, read only at the end.
     pub summaries: Vec<Summary>,
     /// The dead letters' ids.
@@ -293,12 +339,17 @@ impl<'a> Evidence<'a> {
 
     /// Whether the outcome of a request may be lost: the process went away while the request was under way, or just after.
     fn may_be_unwritten(&self, requested: &Requested<'_>) -> bool {
-        let Some((ended, reply)) = requested.end else { return true };
-        if reply == Reply::Abandoned {
-            return true;
+        match requested.end {
+            Some((_, Reply::Abandoned)) => true,
+            end => self.may_be_lost(requested.begun, end.map(|(ended, _)| ended)),
         }
+    }
+
+    /// The same of anything that went out at one line and came to its end at another, if it did.
+    fn may_be_lost(&self, begun: usize, ended: Option<usize>) -> bool {
+        let Some(ended) = ended else { return true };
         let written_by = self.written_by(self.entries[ended].lived);
-        let after = self.entries[requested.begun..].iter().take_while(|entry| entry.lived <= written_by);
+        let after = self.entries[begun..].iter().take_while(|entry| entry.lived <= written_by);
         after.into_iter().any(|entry| entry.what.is_interruption())
     }
 }

@@ -73,6 +73,69 @@ async fn an_asynchronous_call_is_a_job_at_once_and_its_callback_ends_it() {
 }
 
 #[tokio::test]
+async fn a_manifest_is_accepted_as_other_platforms_write_it_and_its_jobs_run_out_of_its_attempts() {
+    let app = App::answering(Answer::Body(503, String::new())).await;
+    let given = Given::new(app, json!({})).await;
+    let mut manifest = json!({
+        "webhooks": {
+            "winnerSelection": { "path": "/api/platform/winner-selection", "timeout": 5000, "retry": { "enabled": false } },
+            "analytics": {
+                "path": "/api/platform/analytics", "timeout": 30000, "async": true,
+                "retry": { "enabled": true, "maxAttempts": 3, "backoff": "exponential" }
+            }
+        }
+    });
+    let path = given.path("manifest");
+    given.server.put(&path, manifest.clone()).await.expect(200);
+    assert_eq!(given.server.get(&path).await.expect(200)["manifest"], manifest);
+    manifest["base_url"] = json!(given.app.url());
+    given.server.put(&path, manifest).await.expect(200);
+    let body = json!({ "payload": { "roomId": "room_xyz" } });
+    let queued = given.server.post(&given.path("call/analytics"), body).await.expect(202);
+    let dead = wait_for(&given, queued["job_id"].as_str().unwrap(), "dead").await;
+    assert_eq!(dead["attempt_count"], 3, "{dead}");
+    let seen = given.app.seen();
+    let attempts: Vec<_> = seen.iter().map(|seen| (seen.header("x-retry-attempt"), seen.header("x-max-attempts"))).collect();
+    assert_eq!(attempts, ["1", "2", "3"].map(|n| (Some(n), Some("3"))));
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_app_reports_its_progress_at_the_same_door() {
+    let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
+    let queued = given.call(json!({ "payload": {} })).await.expect(202);
+    let id = queued["job_id"].as_str().unwrap();
+    let sent = wait_for(&given, id, "sent").await;
+    assert_eq!((&sent["progress"], &sent["progress_message"], &sent["progress_at"]), (&Value::Null, &Value::Null, &Value::Null));
+    let path = callback(&given, 0);
+    let post = async |body: Value| given.server.call(http::Method::POST, &path, "none", body.to_string()).await;
+    let half = json!({ "progress": 50, "message": "half of the rows" });
+    for _ in 0..2 {
+        assert_eq!(post(half.clone()).await.expect(200), json!({ "received": true }));
+    }
+    let told = given.server.get(&format!("/v1/jobs/{id}")).await.expect(200);
+    assert_eq!((&told["status"], &told["progress"], &told["progress_message"]), (&json!("sent"), &json!(50), &json!("half of the rows")));
+    assert!(told["progress_at"].is_string());
+    // Two within a second are one too many; on a busy machine they may be further apart.
+    let mut refused = post(json!({ "progress": 51 })).await;
+    for percent in 52..90 {
+        if refused.status != 200 {
+            break;
+        }
+        refused = post(json!({ "progress": percent })).await;
+    }
+    assert!(refused.headers.contains_key("retry-after"));
+    assert_eq!(refused.problem(429)["type"], "/docs/problems/progress-rate-limit");
+    for wrong in [json!({ "progress": 101 }), json!({ "progress": "half" }), json!({ "message": "half" })] {
+        post(wrong).await.problem(422);
+    }
+    post(json!({ "success": true })).await.expect(200);
+    wait_for(&given, id, "completed").await;
+    assert_eq!(post(half).await.problem(409)["type"], "/docs/problems/job-ended");
+    given.server.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_is_explained_for_its_capability_its_caller_and_endpoints() {
     let given = Given::new(App::answering(Answer::Body(202, String::new())).await, json!({ "async": true, "timeout": "1m" })).await;
     given.server.endpoint(json!({ "name": "any" })).await;

@@ -67,11 +67,16 @@ async fn statistics_are_of_one_thing_that_the_key_reaches() {
         ("capability=ask", "application_id"),
         ("endpoint_id=shop&application_id=default", "endpoint_id"),
         ("endpoint_id=shop&capability=ask", "endpoint_id"),
+        ("source=x&endpoint_id=shop", "endpoint_id"),
+        ("source=x&application_id=default", "source"),
+        ("event_type=a&retry_schedule_id=standard", "retry_schedule_id"),
+        ("event_type=a&capability=ask", "event_type"),
         ("window=2h", "window"),
     ] {
         assert_eq!(server.get(&format!("/v1/stats?{query}")).await.faults(400), [field], "{query}");
     }
-    server.get("/v1/stats?source=x").await.problem(400);
+    server.get("/v1/stats?source=x").await.problem(404);
+    server.get("/v1/stats?sources=x").await.problem(400);
     let bound = server.post("/v1/api-keys", json!({ "name": "Bound", "scopes": ["read"], "application_id": "other" })).await.expect(201);
     let bound = bound["key"].as_str().unwrap();
     let of = |path: &'static str| server.call(Method::GET, path, bound, "");

@@ -51,7 +51,8 @@ pub struct ContractReportOut {
 /// One check of a contract test.
 #[derive(Serialize, ToSchema)]
 pub struct ContractCheckOut {
-    /// `health`, `answer`, `forged signature`, `missing signature`, `garbage`, `deadline of 200 ms` or `repeated request`.
+    /// `health`, `answer`, `forged signature`, `missing signature`, `garbage`, `deadline of 200 ms`, `callback` (only of `async` capabilities),
+    /// `repeated request` or `answer times`.
     #[schema(value_type = crate::api::words::ContractCheckName)]
     name: &'static str,
     /// Whether the app passed; null if it could not be checked.
@@ -59,7 +60,7 @@ pub struct ContractCheckOut {
     passed: Option<bool>,
     /// What was seen.
     detail: String,
-    /// How long the request took, in milliseconds.
+    /// How long the request took, in milliseconds; of `callback`, how long the app took to call back; of `answer times`, the p95.
     duration_ms: f64,
 }
 
@@ -75,9 +76,10 @@ impl From<&[ContractCheck]> for ContractReportOut {
     }
 }
 
-/// Tests whether an app conforms to the contract, with up to seven requests to it: it answers a valid request, refuses forged signatures, refuses malformed
-/// bodies, answers within a deadline of 200 ms, gives the same answer to the same `X-Request-ID`, and has a health page. Circuit breakers, caches and fallbacks
-/// are not used.
+/// Tests whether an app conforms to the contract, with up to 15 requests to it: it answers a valid request, refuses forged signatures, refuses malformed
+/// bodies, answers within a deadline of 200 ms, gives the same answer to the same `X-Request-ID`, has a health page, and the p95 of its answers is within 80 %
+/// of the timeout. An `async` capability must take the job over, call back within its timeout (30 seconds at most are waited for), and report the same if it
+/// is asked again. Circuit breakers, caches and fallbacks are not used.
 #[utoipa::path(
     post, path = "/v1/applications/{id}/manifest/check", tag = "calls", operation_id = "check_contract", request_body = ContractTestIn,
     params(("id" = String, Path, description = "The application's id or uid")), security(("api_key" = ["manage"])),
@@ -99,6 +101,6 @@ pub async fn check_contract(
     let app = manifests::opened(&api.line, caller.organization, &of).await?;
     let capability = app.capabilities.get(&asked.capability).ok_or_else(|| ApiError::not_found("capability"))?;
     let payload = Bytes::from(asked.payload.get().to_owned());
-    let checks = manifests::check_contract(&api.line, capability, &health_path, payload).await?;
+    let checks = manifests::check_contract(&api.line, capability, &health_path, payload, &api.callbacks_url).await?;
     Ok(json(StatusCode::OK, &ContractReportOut::from(&checks[..])))
 }

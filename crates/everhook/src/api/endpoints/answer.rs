@@ -175,7 +175,7 @@ impl EndpointOut {
     }
 
     async fn render(api: &Api, endpoint: Endpoint, activity: &EndpointActivity, scopes: Scopes) -> Result<Self, ApiError> {
-        let schedule = api.line.catalog.schedule(endpoint.retry_schedule).await?;
+        let schedule = api.line.catalog.schedule(endpoint.organization, endpoint.retry_schedule).await?;
         // The name in the version is enough to know: no schedule of an organization can have a preset's.
         let schedule_id = endpoint.follows.or_else(|| presets::id(&schedule.name.0));
         let (disabled_at, disabled_reason) = match endpoint.state {

@@ -9,7 +9,7 @@ use everhook_core::{
         Fault,
         endpoints::{self, Health},
     },
-    model::{AnswerCount, AttemptStatistics, FailureCategory, HealthRecord},
+    model::{AnswerCount, AttemptStatistics, DeliveryCounts, DeliveryEnd, FailureCategory, HealthRecord},
     policy::breaker::BreakerFacts,
     ports::WaitingBacklog,
     time::Timestamp,
@@ -29,8 +29,11 @@ use crate::api::words::{BreakerStateWord, HealthReportWord, HealthStatus, StatsW
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// The longest time that statistics are added up over: its 45,000 minutes are read in a fraction of a second.
-const RANGE_MAX: Duration = Duration::from_secs(31 * 24 * 3_600);
+/// A month can always be asked for, and sources are added up over no more: they have a row for each minute.
+pub const MONTH: Duration = Duration::from_secs(31 * 24 * 3_600);
+
+/// The longest time that statistics are added up over where they are kept for ever: its 3,653 days are read in a fraction of a second.
+const RANGE_MAX: Duration = Duration::from_secs(3_653 * 24 * 3_600);
 
 /// The health of an endpoint.
 #[derive(Serialize, ToSchema)]
@@ -171,6 +174,34 @@ pub struct StatsOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     answers: Option<AnswersOut>,
+    /// The deliveries that ended with one of the attempts; absent if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    deliveries: Option<DeliveriesOut>,
+    /// With `event_type` or `retry_schedule_id`: the number of attempts of all event types or schedules that are not counted separately, because the
+    /// organization has more than 50 or 300 of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    other_total: Option<u64>,
+}
+
+/// Deliveries by the attempt that ended them.
+#[derive(Serialize, ToSchema)]
+pub struct DeliveriesOut {
+    /// The number of deliveries that succeeded or became dead letters.
+    total: u64,
+    /// Those that succeeded with their first attempt.
+    first_attempt: u32,
+    second_attempt: u32,
+    /// Those that succeeded with their third attempt or a later one.
+    later_attempt: u32,
+    /// Those whose last attempt failed.
+    dead: u32,
+    /// The share of `first_attempt` in `total`, from 0 to 100.
+    first_attempt_rate: f64,
+    second_attempt_rate: f64,
+    later_attempt_rate: f64,
+    dead_rate: f64,
 }
 
 /// What calls were answered with, by the `source` of their answers. They can be more than the requests: equal calls share one.
@@ -203,7 +234,7 @@ pub struct StatsQuery {
     window: Option<String>,
     /// From the minute of this time on: RFC 3339 or a date. Cannot be combined with `window`.
     from: Option<String>,
-    /// Until this time, at most 31 days later; now if absent.
+    /// Until this time; now if absent. At most as much later than `from` as statistics are kept, 90 days by default; of a source, at most 31 days.
     to: Option<String>,
 }
 
@@ -237,9 +268,14 @@ pub async fn stats(
     Params(query): Params<StatsQuery>,
 ) -> Result<Response, ApiError> {
     let endpoint = api.find_endpoint(&caller, &of).await?;
-    let (from, to) = query.range(api.line.ports.clock.now())?;
+    let (from, to) = query.range(api.line.ports.clock.now(), longest_range(api.line.retention.rollups))?;
     let statistics = api.line.ports.statistics.attempt_statistics(endpoint.into(), from, to).await?;
     Ok(json(StatusCode::OK, &StatsOut::from(&statistics)))
+}
+
+/// The longest time that may be asked for: as much as is kept.
+pub fn longest_range(kept_for: Option<Duration>) -> Duration {
+    kept_for.unwrap_or(RANGE_MAX).clamp(MONTH, RANGE_MAX)
 }
 
 impl StatsQuery {
@@ -248,7 +284,8 @@ impl StatsQuery {
         Self { window, from, to }
     }
 
-    pub fn range(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), ApiError> {
+    /// From when until when, which is not longer than given.
+    pub fn range(&self, now: Timestamp, longest: Duration) -> Result<(Timestamp, Timestamp), ApiError> {
         let mut faults = Vec::new();
         let length = read(self.window.as_deref(), "window", &mut faults, |text| match text {
             _ if self.from.is_some() || self.to.is_some() => Err("cannot be combined with `from` and `to`".to_owned()),
@@ -266,8 +303,9 @@ impl StatsQuery {
         if from.is_some_and(|from| from >= end) {
             faults.push(Fault::new("to", "must be later than `from`"));
         }
-        if from.is_some_and(|from| end.since(from) > RANGE_MAX) {
-            faults.push(Fault::new("to", "must be at most 31 days later than `from`"));
+        if from.is_some_and(|from| end.since(from) > longest) {
+            let days = longest.as_secs() / DAY.as_secs();
+            faults.push(Fault::new("to", format!("must be at most {days} days later than `from`")));
         }
         let from = from.unwrap_or_else(|| end - length.unwrap_or(DAY));
         if faults.is_empty() { Ok((from, end)) } else { Err(ApiError::bad_query(faults)) }
@@ -354,7 +392,33 @@ impl From<&AttemptStatistics> for StatsOut {
             last_success_at: text(statistics.last_success_at),
             last_failure_at: text(statistics.last_failure_at),
             answers: AnswersOut::of(statistics),
+            deliveries: DeliveriesOut::of(&statistics.deliveries),
+            other_total: None,
         }
+    }
+}
+
+impl StatsOut {
+    /// Beside so many attempts of what is not counted separately.
+    pub fn beside(self, other_total: Option<u64>) -> Self {
+        Self { other_total, ..self }
+    }
+}
+
+impl DeliveriesOut {
+    fn of(deliveries: &DeliveryCounts) -> Option<Self> {
+        let rate = |end| deliveries.rate(end).map(rounded);
+        Some(Self {
+            total: deliveries.total(),
+            first_attempt: deliveries[DeliveryEnd::FirstAttempt],
+            second_attempt: deliveries[DeliveryEnd::SecondAttempt],
+            later_attempt: deliveries[DeliveryEnd::LaterAttempt],
+            dead: deliveries[DeliveryEnd::Dead],
+            first_attempt_rate: rate(DeliveryEnd::FirstAttempt)?,
+            second_attempt_rate: rate(DeliveryEnd::SecondAttempt)?,
+            later_attempt_rate: rate(DeliveryEnd::LaterAttempt)?,
+            dead_rate: rate(DeliveryEnd::Dead)?,
+        })
     }
 }
 
@@ -416,8 +480,18 @@ mod tests {
             (query(None, Some("today"), None), None),
         ];
         for (query, expected) in table {
-            let range = query.range(now).ok().map(|(from, to)| format!("{from} {to}"));
+            let range = query.range(now, MONTH).ok().map(|(from, to)| format!("{from} {to}"));
             assert_eq!(range.as_deref(), expected, "{:?} {:?} {:?}", query.window, query.from, query.to);
+        }
+    }
+
+    #[test]
+    fn as_much_can_be_asked_for_as_is_kept_and_a_month_in_any_case() {
+        let days = |count: u64| DAY * u32::try_from(count).unwrap();
+        for (kept_for, longest) in
+            [(Some(days(90)), days(90)), (Some(days(7)), days(31)), (Some(days(36_500)), days(3_653)), (None, days(3_653))]
+        {
+            assert_eq!(longest_range(kept_for), longest, "{kept_for:?}");
         }
     }
 }

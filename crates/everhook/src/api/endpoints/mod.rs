@@ -25,7 +25,7 @@ use self::request::RotationIn;
 pub use self::{
     answer::{EndpointConfigOut, EndpointOut, SecretOut},
     control::BreakerOrderIn,
-    health::{BacklogOut, BreakerStateOut, StatsOut, StatsQuery, millis, rounded},
+    health::{BacklogOut, BreakerStateOut, MONTH, StatsOut, StatsQuery, longest_range, millis, rounded},
     request::{EndpointIn, NewEndpointIn},
 };
 use super::{

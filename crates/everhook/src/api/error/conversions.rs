@@ -7,7 +7,7 @@ use everhook_core::{
         publish::PublishError,
         recall::{NotResendable, RecallError},
     },
-    manage::{Conflict, Fault, Refusal, endpoints::TrialError},
+    manage::{Conflict, Fault, Refusal, endpoints::TrialError, finding::SearchError},
     policy::{
         schema::Violation,
         work::{FILTER_UNITS_MAX, REQUEST_UNITS_MAX, SCHEMA_UNITS_MAX},
@@ -41,9 +41,9 @@ impl ApiError {
         Self::new(kind, detail).with_errors(vec![fault])
     }
 
-    /// 503: schemas and filters that take long are evaluated a few at a time, and this one would have waited for too long.
+    /// 503: schemas, filters and searches that take long are evaluated a few at a time, and this one would have waited for too long.
     pub fn evaluation_busy() -> Self {
-        let words = "expensive schemas or filters of this organization, or of others, are being evaluated: try again";
+        let words = "expensive schemas, filters or searches of this organization, or of others, are being evaluated: try again";
         Self::new(ProblemKind::EvaluationBusy, words)
     }
 
@@ -86,6 +86,15 @@ impl From<NoRoom> for ApiError {
             NoRoom::Total => "the requests in progress have reached the memory limit: try again",
         };
         Self::unavailable(words)
+    }
+}
+
+impl From<SearchError> for ApiError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => error.into(),
+            SearchError::Busy(_) => Self::evaluation_busy(),
+        }
     }
 }
 
@@ -244,6 +253,7 @@ impl From<Conflict> for ProblemKind {
             Conflict::EndpointDisabled => Self::EndpointDisabled,
             Conflict::DeadLetterNotDead => Self::DeadLetterNotDead,
             Conflict::OperationEnded => Self::OperationEnded,
+            Conflict::OperationRequired => Self::OperationRequired,
             Conflict::TooManyOperations => Self::TooManyOperations,
             Conflict::DeliveryEnded => Self::DeliveryEnded,
             Conflict::AttemptUnderWay => Self::AttemptUnderWay,
@@ -272,6 +282,7 @@ mod tests {
             (Conflict::EndpointDisabled.into(), "endpoint-disabled"),
             (Conflict::DeadLetterNotDead.into(), "dead-letter-not-dead"),
             (Conflict::OperationEnded.into(), "operation-ended"),
+            (Conflict::OperationRequired.into(), "operation-required"),
             (Conflict::DeliveryEnded.into(), "delivery-ended"),
             (Conflict::AttemptUnderWay.into(), "attempt-under-way"),
             (NotResendable::Open.into(), "delivery-open"),

@@ -72,6 +72,7 @@ problem_kinds! {
     AppNotCallable = CONFLICT "app-not-callable", "The application cannot be called";
     DeadLetterNotDead = CONFLICT "dead-letter-not-dead", "The dead letter is not dead";
     OperationEnded = CONFLICT "operation-ended", "The operation has ended";
+    OperationRequired = CONFLICT "operation-required", "The operation cannot be cancelled";
     TooManyOperations = CONFLICT "too-many-operations", "Too many operations are under way";
     DeliveryOpen = CONFLICT "delivery-open", "A delivery of this event is still open";
     DeliveryEnded = CONFLICT "delivery-ended", "The delivery has ended";
@@ -101,6 +102,7 @@ problem_kinds! {
     RetryRateLimit = TOO_MANY_REQUESTS "retry-rate-limit", "Too many deliveries were retried by hand";
     ChangeRateLimit = TOO_MANY_REQUESTS "change-rate-limit", "Too many configuration changes";
     TestRateLimit = TOO_MANY_REQUESTS "test-rate-limit", "Too many test events, URL verifications or contract tests";
+    ProgressRateLimit = TOO_MANY_REQUESTS "progress-rate-limit", "The progress of the job was reported too often";
     SourceRateLimit = TOO_MANY_REQUESTS "source-rate-limit", "Too many requests came to the source";
     InternalError = INTERNAL_SERVER_ERROR "internal-error", "Internal error";
     CallFailed = BAD_GATEWAY "call-failed", "The app failed to answer the call";
@@ -111,7 +113,7 @@ problem_kinds! {
     SourceBacklogFull = SERVICE_UNAVAILABLE "source-backlog-full", "Too many events of the source wait for its processor";
     DiskFull = SERVICE_UNAVAILABLE "disk-full", "No space is left on a disk";
     RequestTooCostly = SERVICE_UNAVAILABLE "request-too-costly", "The request exceeds its evaluation limit";
-    EvaluationBusy = SERVICE_UNAVAILABLE "evaluation-busy", "Too many schemas and filters are being evaluated";
+    EvaluationBusy = SERVICE_UNAVAILABLE "evaluation-busy", "Too many schemas, filters and searches are being evaluated";
     CallTimedOut = GATEWAY_TIMEOUT "call-timed-out", "The app did not answer in time";
 }
 

@@ -20,4 +20,5 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(backfill::get))
         .routes(routes!(metrics::list))
         .routes(routes!(profiles::erase))
+        .routes(routes!(profiles::erase_user))
 }

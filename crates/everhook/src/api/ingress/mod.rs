@@ -18,9 +18,9 @@ use everhook_core::{
     inbound::{Accepted, Handshake, HandshakeEffect, Item, KeyRequest, Reading, Refusal, Reply, dedupe_key},
     line::receive::{Push, PushedItem, receive},
     manage::sources::{Captured, capture_key},
-    metrics::SourceCounts,
+    metrics::{SourceCounts, SourceEvents},
     model::EventType,
-    sources::{NotFetched, OpenSource},
+    sources::{NotFetched, OpenSource, RefusedRequest, network_of},
     time::Timestamp,
 };
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -32,6 +32,7 @@ use super::{
     publish::note_outcome,
     run_to_completion,
 };
+use crate::server::RequestContext;
 
 /// The names of the sources that have routes of their own, as their providers' documentation writes them.
 const GARMIN: &str = "garmin";
@@ -90,9 +91,13 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
         Err(error) => return ApiError::from(error).into_response(),
     };
     let now = api.line.ports.clock.now();
+    let outline = Outline::of(&request);
     match read_and_store(api, &source, path_type, request, now).await {
         Ok(response) => response,
         Err(NotTaken { reason, error }) => {
+            if let Some(outline) = outline {
+                api.line.sources.refusals.note(source.source.id, outline.refused(now, &reason));
+            }
             api.line.sources.activity.refused(source.source.id, now, &reason);
             api.line.sources.tallies.rejected(source.source.id, &reason, now);
             counts(api, &source).reject(&reason);
@@ -101,9 +106,47 @@ async fn take_request(api: &Arc<Api>, segment: &str, path_type: Option<&str>, re
     }
 }
 
+/// What is kept of a request if it is refused.
+struct Outline {
+    address: IpAddr,
+    body_bytes: Option<u64>,
+    headers: usize,
+    header_bytes: usize,
+}
+
+impl Outline {
+    fn of(request: &Request) -> Option<Self> {
+        let headers = request.headers();
+        let length = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        Some(Self {
+            address: request.extensions().get::<RequestContext>()?.client_address(headers),
+            body_bytes: length.and_then(|length| length.parse().ok()),
+            headers: headers.len(),
+            header_bytes: headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum(),
+        })
+    }
+
+    fn refused(self, at: Timestamp, reason: &str) -> RefusedRequest {
+        RefusedRequest {
+            at,
+            reason: reason.to_owned(),
+            network: network_of(self.address),
+            body_bytes: self.body_bytes,
+            headers: u32::try_from(self.headers).unwrap_or(u32::MAX),
+            header_bytes: self.header_bytes as u64,
+        }
+    }
+}
+
 /// The metrics of a source.
 fn counts(api: &Api, source: &OpenSource) -> Arc<SourceCounts> {
-    api.line.metrics.sources.get(&source.source.id, SourceCounts::default)
+    let sources = &api.line.metrics.sources;
+    let counts = sources.get(&source.source.id, SourceCounts::default);
+    // Those of all that found no room are of no kind.
+    if !Arc::ptr_eq(&counts, sources.other()) {
+        counts.note_kind(&source.source.kind);
+    }
+    counts
 }
 
 async fn read_and_store(
@@ -200,7 +243,9 @@ async fn store(
     }
     api.line.sources.activity.accepted(source.source.id, now);
     api.line.sources.tallies.accepted(source.source.id, event_types.iter().map(EventType::as_str), now);
-    counts(api, source).accepted.add(1);
+    let counts = counts(api, source);
+    counts.accepted.add(1);
+    counts.count(SourceEvents::Received, event_types.len() as u64);
     Ok(response(reply))
 }
 

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use everhook_core::{
     manage::sources::{self, RevealedSource},
     model::{Dedupe, DedupeBy, KIND_CUSTOM, KIND_HMAC, ProcessorKind, Secret, Source, SourceActivity, SourceResponse},
-    sources::tolerance,
+    sources::{RefusedRequest, tolerance},
     time::Timestamp,
 };
 use http::{header, request::Parts};
@@ -97,10 +97,37 @@ pub struct SourceOut {
     /// Why, as a word such as `bad_signature`.
     #[schema(required = true)]
     last_refusal: Option<String>,
+    /// The last requests that this node refused since it started, newest first, at most 10.
+    recent_refusals: Vec<RefusedRequestOut>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
     updated_at: String,
+}
+
+/// A request that was refused.
+#[derive(Serialize, ToSchema)]
+pub struct RefusedRequestOut {
+    #[schema(format = DateTime)]
+    at: String,
+    /// Why, as a word such as `bad_signature`.
+    reason: String,
+    /// The network that it came from: the /24 of an IPv4 address, the /48 of an IPv6 address.
+    #[schema(example = "192.0.2.0/24")]
+    network: String,
+    /// The length of its body, as its sender said; null if it did not.
+    #[schema(required = true)]
+    body_bytes: Option<u64>,
+    /// The number of its headers.
+    headers: u32,
+    /// The length of their names and values.
+    header_bytes: u64,
+}
+
+impl From<RefusedRequest> for RefusedRequestOut {
+    fn from(RefusedRequest { at, reason, network, body_bytes, headers, header_bytes }: RefusedRequest) -> Self {
+        Self { at: at.to_string(), reason, network: network.to_string(), body_bytes, headers, header_bytes }
+    }
 }
 
 /// How many requests a source accepts in a minute.
@@ -207,6 +234,7 @@ impl SourceOut {
             last_accepted_at: activity.accepted_at.map(|at| at.to_string()),
             last_refused_at: activity.refused.as_ref().map(|(at, _)| at.to_string()),
             last_refusal: activity.refused.map(|(_, why)| why),
+            recent_refusals: api.line.sources.refusals.of(source.id).into_iter().map(RefusedRequestOut::from).collect(),
             created_at: source.created_at.to_string(),
             updated_at: source.updated_at.to_string(),
         }

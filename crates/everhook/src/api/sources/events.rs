@@ -7,7 +7,7 @@ use everhook_core::{
     ids::SourceId,
     manage::{
         Fault,
-        received::{self, ReceivedEvent, ReceivedStatus},
+        received::{self, ReceivedEvent, ReceivedStatus, provider_of},
         sources,
     },
     model::{Cursor, EventType, Page},
@@ -15,17 +15,19 @@ use everhook_core::{
 };
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::{
     Api,
     access::MayRead,
     error::{ApiError, ReadProblems},
+    events::show_data,
     page::{List, RequestedPage},
     wire::{Named, Params, json, read, read_time},
 };
 
-/// An event that was received through a source. `GET /v1/events/{id}` shows its body.
+/// An event that was received through a source.
 #[derive(Serialize, ToSchema)]
 pub struct ReceivedEventOut {
     #[schema(format = "uuid")]
@@ -39,13 +41,18 @@ pub struct ReceivedEventOut {
     /// The provider's user that it is about.
     #[schema(required = true)]
     external_user_id: Option<String>,
-    /// The event that it repeats; it was then not delivered again.
+    /// Which profile that user is, where the source has a processor: the one that was connected first, if there are several. Null if nobody is connected.
+    #[schema(required = true)]
+    user_id: Option<String>,
+    /// The event that it repeats.
     #[schema(format = "uuid", required = true)]
     duplicate_of: Option<String>,
     /// The number of deliveries created when it was received.
     deliveries: u32,
     /// The most attempts of one of its deliveries.
-    attempt_count: u32,
+    attempts: u32,
+    /// The most attempts that one of its deliveries may have; 0 if it has none.
+    max_attempts: u32,
     #[schema(required = true)]
     last_error: Option<String>,
     #[schema(format = DateTime)]
@@ -54,7 +61,15 @@ pub struct ReceivedEventOut {
     #[schema(format = DateTime, required = true)]
     processed_at: Option<String>,
     #[schema(format = DateTime, required = true)]
-    next_attempt_at: Option<String>,
+    next_retry_at: Option<String>,
+    /// What was received, byte for byte; a text if it is not JSON. Only with `payload=true`, and not after erasure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    payload: Option<Box<RawValue>>,
+    /// The same in base64, where it is neither JSON nor text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Byte)]
+    payload_base64: Option<String>,
 }
 
 /// The processing status of an event that was received through a source.
@@ -80,6 +95,9 @@ pub struct ReceivedQuery {
     event_type: Option<String>,
     /// About this user of the provider.
     external_user_id: Option<String>,
+    /// `true` includes what was received. Pages then end early, after 2 MiB of it.
+    #[param(value_type = Option<bool>)]
+    payload: Option<String>,
     /// Received at this time or later: RFC 3339 or a date.
     from: Option<String>,
     /// Received before this time: RFC 3339 or a date.
@@ -95,7 +113,7 @@ pub struct ReceivedQuery {
 const PROCESSING: &str = "processing";
 
 impl ReceivedQuery {
-    fn read(&self, source: SourceId, faults: &mut Vec<Fault>) -> (ReceivedFilter, Option<ReceivedStatus>) {
+    fn read(&self, source: SourceId, faults: &mut Vec<Fault>) -> (ReceivedFilter, Option<ReceivedStatus>, bool) {
         let status = read(self.status.as_deref(), "status", faults, |text| {
             let names = || ReceivedStatus::ALL.map(ReceivedStatus::as_str).join(", ");
             ReceivedStatus::parse(text).ok_or_else(|| match text {
@@ -112,14 +130,20 @@ impl ReceivedQuery {
             from: read(self.from.as_deref(), "from", faults, read_time),
             to: read(self.to.as_deref(), "to", faults, read_time),
         };
-        (ReceivedFilter { source, event_type, external_user: self.external_user_id.clone(), accepted }, status)
+        let with_payloads =
+            read(self.payload.as_deref(), "payload", faults, |text| text.parse().map_err(|_| "must be true or false".to_owned()));
+        (
+            ReceivedFilter { source, event_type, external_user: self.external_user_id.clone(), accepted },
+            status,
+            with_payloads.unwrap_or(false),
+        )
     }
 }
 
 /// A page of them.
 pub type ReceivedEventList = List<ReceivedEventOut>;
 
-/// Lists the events that were received through a source, newest first, without bodies.
+/// Lists the events that were received through a source, newest first; without bodies, unless they are requested.
 #[utoipa::path(
     get, path = "/v1/sources/{id}/events", tag = "sources", operation_id = "list_source_events",
     params(("id" = String, Path, description = "The source's id or name"), ReceivedQuery), security(("api_key" = ["read"])),
@@ -134,30 +158,36 @@ pub async fn list(
     let source = sources::find(&api.line, caller.organization, &of).await?;
     let mut faults = Vec::new();
     let page = RequestedPage::read(query.limit.as_deref(), query.cursor.as_deref(), None, &mut faults);
-    let (filter, status) = query.read(source.id, &mut faults);
+    let (filter, status, with_payloads) = query.read(source.id, &mut faults);
     let page = page.without_offset().filter(|page| !matches!(page.cursor, Cursor::NewerThan(_)));
     if page.is_none() && faults.is_empty() {
         faults.push(Fault::new("cursor", "of this list continues to older rows only: give a `next_cursor` of it"));
     }
     let Some(page) = page.filter(|_| faults.is_empty()) else { return Err(ApiError::bad_query(faults)) };
-    let found = received::list(&api.line, caller.organization, &filter, status, page).await?;
-    let rows = found.rows.into_iter().map(|row| shown(row, source.name.to_string())).collect();
+    let query = received::ReceivedQuery { filter: &filter, status, with_payloads, provider: provider_of(&source) };
+    let found = received::list(&api.line, caller.organization, query, page).await?;
+    let rows = found.rows.into_iter().map(|row| shown(row, source.name.to_string())).collect::<Result<_, _>>()?;
     Ok(json(StatusCode::OK, &List::from(Page { rows, next: found.next, prev: None })))
 }
 
-fn shown(ReceivedEvent { received, progress }: ReceivedEvent, source: String) -> ReceivedEventOut {
-    ReceivedEventOut {
+fn shown(ReceivedEvent { received, progress, profile, event }: ReceivedEvent, source: String) -> Result<ReceivedEventOut, ApiError> {
+    let (payload, payload_base64) = event.as_ref().map(show_data).transpose()?.unwrap_or_default();
+    Ok(ReceivedEventOut {
         id: received.event.id.to_string(),
         source,
         event_type: received.event.event_type.to_string(),
         status: progress.status.as_str(),
         external_user_id: received.external_user,
+        user_id: profile.map(|profile| profile.as_str().to_owned()),
         duplicate_of: received.duplicate_of.map(|id| id.to_string()),
         deliveries: received.event.deliveries,
-        attempt_count: progress.attempts,
+        attempts: progress.attempts,
+        max_attempts: progress.max_attempts,
         last_error: progress.last_error,
         received_at: received.event.created_at.to_string(),
         processed_at: progress.processed_at.map(|at| at.to_string()),
-        next_attempt_at: progress.next_retry_at.map(|at| at.to_string()),
-    }
+        next_retry_at: progress.next_retry_at.map(|at| at.to_string()),
+        payload,
+        payload_base64,
+    })
 }

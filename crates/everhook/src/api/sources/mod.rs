@@ -138,7 +138,8 @@ async fn list(
 /// About how many bytes a source takes in an answer.
 pub fn size(source: &Source) -> usize {
     let recipe = source.recipe.values().map(String::len).sum::<usize>();
-    1_024 + recipe + source.ip_allowlist.len() * 48 + source.response.as_ref().map_or(0, |response| response.body.len())
+    // The last ten refusals are about as much again as everything else.
+    2_560 + recipe + source.ip_allowlist.len() * 48 + source.response.as_ref().map_or(0, |response| response.body.len())
 }
 
 /// Returns a source with its latest activity. Its secrets are not included.

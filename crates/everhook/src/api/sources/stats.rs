@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::super::{
     Api,
     access::MayRead,
-    endpoints::{BacklogOut, StatsQuery, millis, rounded},
+    endpoints::{BacklogOut, MONTH, StatsQuery, millis, rounded},
     error::{ApiError, ReadProblems},
     wire::{Named, Params, json},
 };
@@ -118,7 +118,7 @@ pub async fn stats(
     Params(query): Params<StatsQuery>,
 ) -> Result<Response, ApiError> {
     let source = sources::find(&api.line, caller.organization, &of).await?;
-    let (from, to) = query.range(api.line.ports.clock.now())?;
+    let (from, to) = query.range(api.line.ports.clock.now(), MONTH)?;
     let report = sources::statistics(&api.line, &source, from, to).await?;
     Ok(json(StatusCode::OK, &SourceStatsOut::new(report, from, to)))
 }

@@ -36,7 +36,7 @@ pub struct DoctorArgs {
     /// Skip the test delivery, for which the server creates an application and an endpoint and deletes them again
     #[arg(long)]
     skip_delivery: bool,
-    /// Report the growth of each table since an earlier report, which this file has from a run with `--json`
+    /// Report how much each table has grown since the report in this file, which an earlier run printed with `--json`
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
     /// Print JSON

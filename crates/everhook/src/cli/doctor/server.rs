@@ -147,7 +147,7 @@ fn store(url: &Url, storage: Option<&Value>, ready: &Answer) -> Check {
 
 fn server_archive(archive: &Value) -> Check {
     let folder = archive["folder"].as_str().unwrap_or_default();
-    match (archive["failing_since"].as_str(), archive["error"].as_str()) {
+    match (archive["failing_since"].as_str(), archive["last_error"].as_str()) {
         (Some(since), error) => Check::problem(
             "archiving",
             format!("the server cannot write to {folder} since {since}: {}", error.unwrap_or("unknown")),

@@ -6,11 +6,12 @@ use super::{
     fields::{Faults, Fields},
     url_of,
 };
-use crate::model::{BreakerConfig, CacheAges, CallBackoff, Canary, Hedge, HedgeDelay, SlowCallRule, TripRule};
+use crate::model::{BreakerConfig, CacheAges, CallBackoff, Canary, Hedge, HedgeDelay, JOB_TOKENS_MAX, SlowCallRule, TripRule};
 
-/// How many requests one call may make, and how many if it is retried and does not say.
+/// How many requests one call, or one job, may make, and how many if it is retried and does not say.
 const ATTEMPTS_MAX: u32 = 10;
 const ATTEMPTS_DEFAULT: u32 = 3;
+const _: () = assert!(ATTEMPTS_MAX as usize <= JOB_TOKENS_MAX, "the token of each request of a job is good until the job has ended");
 /// How many in a hundred requests hedging may add.
 const HEDGE_BUDGET_DEFAULT: u32 = 5;
 const HEDGE_BUDGET_MAX: u32 = 50;
@@ -25,9 +26,25 @@ const SLEEP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// An answer is slow from this share of the timeout on, unless the manifest says.
 const SLOW_SHARE: f64 = 0.8;
 
-/// `retry`: how many requests a call may make, and how the delay between them grows.
+/// `retry` of a capability whose caller waits: how many requests a call may make, and how the delay between them grows.
 pub(super) fn read_retry(fields: &mut Fields<'_>, faults: &mut Faults) -> (u32, CallBackoff) {
-    let Some(mut retry) = fields.object("retry", faults) else { return (1, CallBackoff::Exponential) };
+    // `max_attempts` alone asks for retries as well.
+    read_attempts(fields, |attempts| attempts.is_some(), ATTEMPTS_DEFAULT, faults)
+}
+
+/// `retry` of an `async` capability: how many requests a job may make. Jobs are retried unless the manifest says that they are not.
+pub(super) fn read_job_retry(fields: &mut Fields<'_>, attempts_default: u32, faults: &mut Faults) -> (u32, CallBackoff) {
+    read_attempts(fields, |_| true, attempts_default, faults)
+}
+
+fn read_attempts(
+    fields: &mut Fields<'_>,
+    default: fn(Option<u32>) -> bool,
+    attempts_default: u32,
+    faults: &mut Faults,
+) -> (u32, CallBackoff) {
+    let attempts_of = |is_enabled, attempts: Option<u32>| if is_enabled { attempts.unwrap_or(attempts_default) } else { 1 };
+    let Some(mut retry) = fields.object("retry", faults) else { return (attempts_of(default(None), None), CallBackoff::Exponential) };
     let is_enabled = retry.flag("enabled", faults);
     let attempts = retry.number("max_attempts", 1..=ATTEMPTS_MAX, faults);
     let backoff = match retry.text("backoff", faults).as_deref() {
@@ -40,9 +57,7 @@ pub(super) fn read_retry(fields: &mut Fields<'_>, faults: &mut Faults) -> (u32, 
         }
     };
     retry.end(faults);
-    // `max_attempts` alone asks for retries as well.
-    let is_enabled = is_enabled.unwrap_or(attempts.is_some());
-    (if is_enabled { attempts.unwrap_or(ATTEMPTS_DEFAULT) } else { 1 }, backoff)
+    (attempts_of(is_enabled.unwrap_or(default(attempts)), attempts), backoff)
 }
 
 /// `circuit_breaker`: when the app is left alone, also because its answers are slow.

@@ -47,6 +47,41 @@ fn the_manifest_of_an_app_is_taken_as_other_platforms_write_it() {
 }
 
 #[test]
+fn a_capability_that_answers_later_says_how_its_jobs_are_retried() {
+    let manifest = read_it(&json!({"webhooks": {
+        "winnerSelection": {"path": "/api/platform/winner-selection", "timeout": 5000, "retry": {"enabled": false}},
+        "analytics": {
+            "path": "/api/platform/analytics", "timeout": 30000, "async": true,
+            "retry": {"enabled": true, "maxAttempts": 3, "backoff": "exponential"},
+        },
+    }}))
+    .unwrap();
+    let analytics = &manifest.capabilities[&CapabilityName::parse("analytics").unwrap()];
+    assert_eq!((analytics.is_async, analytics.timeout), (true, ms(30_000)));
+    let retried = |retry: Value| {
+        let one = capability(json!({"path": "/", "async": true, "retry": retry}));
+        (one.attempts_max, one.backoff)
+    };
+    let table = [
+        (json!({"enabled": true, "maxAttempts": 3, "backoff": "exponential"}), (3, CallBackoff::Exponential)),
+        (json!({}), (3, CallBackoff::Exponential)),
+        (json!({"backoff": "linear"}), (3, CallBackoff::Linear)),
+        (json!({"max_attempts": 10, "backoff": "fixed"}), (10, CallBackoff::Fixed)),
+        (json!({"enabled": false}), (1, CallBackoff::Exponential)),
+        (json!({"enabled": false, "max_attempts": 5}), (1, CallBackoff::Exponential)),
+    ];
+    for (retry, expected) in table {
+        assert_eq!(retried(retry.clone()), expected, "{retry}");
+    }
+    let unsaid = capability(json!({"path": "/", "async": true}));
+    assert_eq!((unsaid.attempts_max, unsaid.backoff), (3, CallBackoff::Exponential));
+    assert_eq!(
+        faults(json!({"capabilities": {"one": {"path": "/", "async": true, "retry": {"max_attempts": 11, "delay": 1}}}})),
+        ["capabilities.one.retry.max_attempts", "capabilities.one.retry.delay"]
+    );
+}
+
+#[test]
 fn everything_can_be_said() {
     let one = capability(json!({
         "path": "/a", "timeout": "2s", "async": false, "canary": {"baseUrl": "https://next.example", "percent": 5}, "idempotent": true, "mode": "off", "maxConcurrency": 7,

@@ -1,0 +1,3 @@
+-- Removes what is kept of a contract test, which names itself as its delivery.
+-- Index: the primary key. Lock: the row.
+DELETE FROM jobs WHERE id = $1 AND delivery_id = id;

@@ -1,0 +1,5 @@
+-- Keeps how far an app says that it is with a job, if that has not ended, and the app did not say so a moment ago.
+-- Index: the primary keys of jobs and open_deliveries, lanes_by_id. Lock: the row.
+UPDATE jobs SET progress = $3, progress_message = $4, progress_at = $5
+WHERE id = $1 AND delivery_id = $2 AND outcome IS NULL AND (progress_at IS NULL OR progress_at <= $6)
+    AND EXISTS (SELECT FROM open_deliveries o WHERE o.lane = (SELECT l.lane FROM lanes l WHERE l.id = jobs.lane_id) AND o.id = $2);
