@@ -13,7 +13,7 @@ use tokio::{
 
 pub use crate::lanes::{EngineSettings, EngineStatus};
 use crate::{
-    jobs::{alert_rules, approvals, backfills, deletions, endpoint_health, health_checks, operations, resealing, retention},
+    jobs::{alert_rules, approvals, backfills, call_records, deletions, endpoint_health, health_checks, operations, resealing, retention},
     lanes::{
         Hints,
         owner::{Connections, Owner, OwnerExit},
@@ -108,6 +108,7 @@ async fn supervise(
         health_checks.boxed(),
         approvals.boxed(),
         alert_rules.boxed(),
+        call_records::run(line.clone()).boxed(),
     ];
     let beside = beside.map(|task| AbortOnDrop(tokio::spawn(task)));
     let between = between_nodes(&line, settings.roles, &stop);

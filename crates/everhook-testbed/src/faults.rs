@@ -367,6 +367,10 @@ impl<S: Statistics> Statistics for Faulty<S> {
         through!(self, self.store.add(tallies, rule))
     }
 
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        through!(self, self.store.add_calls(tallies, alerts))
+    }
+
     async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {
         through!(self, self.store.add_breakdowns(tallies))
     }

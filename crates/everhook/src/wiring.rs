@@ -14,12 +14,12 @@ use everhook_adapters::{
     otlp::{OtlpExporter, OtlpSettings, Resource},
 };
 use everhook_core::{
-    calls::{CALL_RECORDS_WRITTEN_EVERY, CALLERS_NOTED_EVERY},
+    calls::CALLERS_NOTED_EVERY,
     engine::{Engine, EngineSettings},
     ids::{OrganizationId, Ref},
     lanes,
-    line::{Line, LineSettings, alert},
-    manage::{api_keys, manifests, organizations},
+    line::{Line, LineSettings},
+    manage::{api_keys, organizations},
     model::{Duty, Secret},
     nodes::follow::follow,
     ports::{Archive, ChangeCursor, Clock as _, Notifier, Ports, Roles, Spans, StoreError, Transport, Vault},
@@ -261,7 +261,7 @@ fn start_tasks(store: &Store, line: &Arc<Line>, api: &Arc<Api>, seen: ChangeCurs
         tokio::spawn(clean_up(store.clone(), line.clone())),
         tokio::spawn(write_key_uses(api.clone())),
         tokio::spawn(write_source_activity(line.clone())),
-        tokio::spawn(write_call_records(line.clone())),
+        tokio::spawn(note_callers(line.clone())),
         tokio::spawn(watch(store.clone(), api.clone())),
         tokio::spawn(async move { exposition.ask().await }),
     ]
@@ -417,43 +417,23 @@ async fn note_source_activity(line: &Line) {
     }
 }
 
-async fn write_call_records(line: Arc<Line>) {
-    let mut callers_noted_at = line.ports.clock.now();
+async fn note_callers(line: Arc<Line>) {
     loop {
-        tokio::time::sleep(CALL_RECORDS_WRITTEN_EVERY).await;
-        note_call_records(&line).await;
-        let now = line.ports.clock.now();
-        if now.since(callers_noted_at) >= CALLERS_NOTED_EVERY {
-            callers_noted_at = now;
-            if let Err(error) = line.calls.note_callers().await {
-                let error = &error as &dyn std::error::Error;
-                tracing::debug!(error, "cannot tell other nodes which capabilities have calls here");
-            }
-        }
-        for withdrawn in line.calls.records.take_withdrawals() {
-            if let Err(error) = manifests::withdraw_canary(&line, &withdrawn).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    error,
-                    "cannot note in a manifest that its canary is withdrawn; other nodes, and this one after a restart, call it again"
-                );
-            }
-        }
-        for report in line.calls.records.take_fallbacks(line.ports.clock.now()) {
-            if let Err(error) = alert::publish_now(&line, report.organization, "call.fallback", &report.data).await {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot publish `call.fallback`; the fallback answers that it would have reported are not reported again"
-                );
-            }
+        tokio::time::sleep(CALLERS_NOTED_EVERY).await;
+        if let Err(error) = line.calls.note_callers().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(error, "cannot tell other nodes which capabilities have calls here");
         }
     }
 }
 
-/// No answer depends on it: what could not be written is lost.
+/// What the engine has not written before it ended. No answer depends on it: what cannot be written is lost.
 async fn note_call_records(line: &Line) {
     if let Err(error) = line.calls.records.write(&line.calls, &*line.ports.statistics).await {
-        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write answers and statistics of calls; they are lost");
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "cannot write answers and statistics of calls; those of the last second are lost"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use super::{
     PostgresStore,
     fault::Outcome,
-    outbox::{AlertColumns, INSERT_ALERTS},
+    outbox,
     rows::{Columns, Key, unreadable},
     transaction::Tx,
 };
@@ -96,9 +96,8 @@ async fn keep(store: &PostgresStore, application: ApplicationId, found: &AppHeal
             ],
         )
         .await?;
-    if kept == 1 && !alerts.is_empty() {
-        let alerts: Vec<_> = alerts.iter().collect();
-        tx.execute(INSERT_ALERTS, &AlertColumns::new(&alerts).parameters()).await?;
+    if kept == 1 {
+        outbox::keep(&tx, alerts).await?;
     }
     tx.commit().await?;
     Ok(kept == 1)

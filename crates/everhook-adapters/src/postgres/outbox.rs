@@ -9,6 +9,7 @@ use super::{
     PostgresStore,
     fault::Outcome,
     rows::{Columns, Key},
+    transaction::Tx,
 };
 
 const PENDING_ALERTS: &str = include_str!("queries/pending_alerts.sql");
@@ -26,6 +27,15 @@ impl Outbox for PostgresStore {
         self.line_reader().await?.execute(FORGET_ALERTS, &[&ids]).await?;
         Ok(())
     }
+}
+
+/// Keeps what organizations are to be told.
+pub(super) async fn keep(tx: &Tx<'_>, alerts: &[Alert]) -> Outcome<()> {
+    if !alerts.is_empty() {
+        let alerts: Vec<_> = alerts.iter().collect();
+        tx.execute(INSERT_ALERTS, &AlertColumns::new(&alerts).parameters()).await?;
+    }
+    Ok(())
 }
 
 /// Alerts, column by column.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{LaneId, SourceId},
     model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingClock, FailingRule, SourceTally, Tally},
-    ports::{Statistics, StoreError},
+    ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{
     PostgresStore,
     fault::Outcome,
-    rollups,
+    outbox, rollups,
     rows::{Columns, Key},
     source_rollups,
     transaction::Tx,
@@ -35,12 +35,19 @@ const ACTIVITY_OF_ENDPOINT: &str = include_str!("queries/activity_of_endpoint.sq
 #[async_trait]
 impl Statistics for PostgresStore {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
-        let endpoints: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
-        let lanes = self.lane_numbers(&endpoints).await?;
+        let lanes = self.lanes_of(&tallies).await?;
         let mut connection = self.connection().await?;
         let tx = Tx::begin(&mut connection).await?;
-        add_to_rollups(&tx, &lanes, &tallies).await?;
-        add_to_activities(&tx, &lanes, &tallies, &rule).await?;
+        add_all(&tx, &lanes, &tallies, &rule).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        let lanes = self.lanes_of(&tallies).await?;
+        let mut connection = self.connection().await?;
+        let tx = Tx::begin(&mut connection).await?;
+        add_all(&tx, &lanes, &tallies, &FailingRule::default()).await?;
+        outbox::keep(&tx, &alerts).await?;
         Ok(tx.commit().await?)
     }
 
@@ -88,6 +95,22 @@ impl Statistics for PostgresStore {
     ) -> Result<Vec<SourceTally>, StoreError> {
         Ok(source_rollups::read(&self.reader().await?, source, (from, to), step).await?)
     }
+}
+
+impl PostgresStore {
+    /// The numbers of the lanes of tallies, in their order.
+    async fn lanes_of(&self, tallies: &[Tally]) -> Outcome<Vec<i64>> {
+        let lanes: Vec<_> = tallies.iter().map(|tally| tally.lane_id).collect();
+        self.lane_numbers(&lanes).await
+    }
+}
+
+async fn add_all(tx: &Tx<'_>, lanes: &[i64], tallies: &[Tally], rule: &FailingRule) -> Outcome<()> {
+    if tallies.is_empty() {
+        return Ok(());
+    }
+    add_to_rollups(tx, lanes, tallies).await?;
+    add_to_activities(tx, lanes, tallies, rule).await
 }
 
 /// Adds tallies to the rollups of their lanes, and to those of the applications and organizations of these.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, SourceId},
     model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingClock, FailingRule, SourceTally, Tally},
-    ports::{Statistics, StoreError},
+    ports::{Alert, Statistics, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use super::{
     SqliteStore,
     fault::Outcome,
-    rollups,
+    outbox, rollups,
     rows::{Columns, Key},
     source_rollups,
     transaction::Tx,
@@ -34,6 +34,14 @@ const WRITE_ACTIVITY: &str = include_str!("queries/write_activity.sql");
 impl Statistics for SqliteStore {
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError> {
         self.write(tallies.len() * 2, move |tx| add_all(tx, &tallies, &rule)).await
+    }
+
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError> {
+        self.write(tallies.len() * 2 + alerts.len(), move |tx| {
+            add_all(tx, &tallies, &FailingRule::default())?;
+            alerts.iter().try_for_each(|alert| outbox::keep(tx, alert))
+        })
+        .await
     }
 
     async fn add_breakdowns(&self, tallies: Vec<BreakdownTally>) -> Result<(), StoreError> {

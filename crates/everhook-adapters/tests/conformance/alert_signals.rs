@@ -8,7 +8,7 @@ use everhook_core::{
         AlertScope, AppCheckPlan, AppHealth, AppStatus, ApplicationKind, AuditEntry, DeathCause, DisabledReason, EndpointState,
         FailingChecks, FailingRule, KeptBreaker, KeptStage, ProcessorKind, SourceStatistics, SourceTally, Stage, Tally, minute_of,
     },
-    ports::{BreakerChange, LaneMinute, Signal, SignalPage, SignalPlace, WatchedLane},
+    ports::{BreakerChange, LaneMinute, ManifestChange, Signal, SignalPage, SignalPlace, WatchedLane},
     time::Timestamp,
 };
 
@@ -221,7 +221,14 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     let read = given.read_application().await;
     given
         .store
-        .put_manifest(read, manifest(given.organization, given.application, 1), Vec::new(), Some(check), BOUNDS, entry)
+        .put_manifest(
+            ManifestChange { read: read, manifest: manifest(given.organization, given.application, 1) },
+            Vec::new(),
+            Some(check),
+            Vec::new(),
+            BOUNDS,
+            entry,
+        )
         .await
         .unwrap();
     let found = |failures: u32| AppHealth {

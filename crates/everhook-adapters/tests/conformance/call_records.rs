@@ -74,7 +74,14 @@ async fn the_answers_of_an_organization_are_counted_by_lane() {
     let read = given.read_application().await;
     given
         .store
-        .put_manifest(read, manifest, super::manifests::job_lanes(lanes), None, super::manifests::BOUNDS, super::given::entry())
+        .put_manifest(
+            everhook_core::ports::ManifestChange { read, manifest },
+            super::manifests::job_lanes(lanes),
+            None,
+            Vec::new(),
+            super::manifests::BOUNDS,
+            super::given::entry(),
+        )
         .await
         .unwrap();
     let strangers = LaneId::from_uuid(id());

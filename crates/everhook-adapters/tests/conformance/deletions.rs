@@ -240,7 +240,14 @@ async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_i
     assert!(
         given
             .store
-            .put_manifest(default, manifest, super::manifests::job_lanes([lane_id]), None, super::manifests::BOUNDS, putting)
+            .put_manifest(
+                everhook_core::ports::ManifestChange { read: default, manifest },
+                super::manifests::job_lanes([lane_id]),
+                None,
+                Vec::new(),
+                super::manifests::BOUNDS,
+                putting
+            )
             .await
             .unwrap()
             .took_place()

@@ -171,7 +171,14 @@ async fn the_lanes_of_capabilities_are_among_the_definitions_with_their_schedule
         let kept = manifest(given.organization, given.application, n);
         let put = given
             .store
-            .put_manifest(given.read_application().await, kept, asked.clone(), None, super::manifests::BOUNDS, entry())
+            .put_manifest(
+                everhook_core::ports::ManifestChange { read: given.read_application().await, manifest: kept },
+                asked.clone(),
+                None,
+                Vec::new(),
+                super::manifests::BOUNDS,
+                entry(),
+            )
             .await
             .unwrap();
         assert!(put.took_place());

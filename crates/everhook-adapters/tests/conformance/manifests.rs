@@ -2,9 +2,9 @@
 
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
-    model::{Application, AuditEntry, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    model::{Application, AuditEntry, EventType, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
     policy::presets,
-    ports::{AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
+    ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestChange, ManifestPut, SecretsChange},
 };
 
 use super::{
@@ -44,7 +44,10 @@ impl Given {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         // One that is not there is as good as one that was changed.
         let Some(read) = self.find_application(manifest.application).await else { return ManifestPut::Outdated };
-        self.store.put_manifest(read, manifest.clone(), job_lanes(lanes), None, bounds, entry).await.unwrap()
+        self.store
+            .put_manifest(ManifestChange { read, manifest: manifest.clone() }, job_lanes(lanes), None, Vec::new(), bounds, entry)
+            .await
+            .unwrap()
     }
 
     /// An application as it is now.
@@ -60,6 +63,35 @@ impl Given {
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
         SecretsChange { organization: self.organization, application: self.application, read, secrets }
     }
+}
+
+#[tokio::test]
+async fn what_an_organization_is_told_of_a_manifest_is_kept_with_it() {
+    let given = Given::new().await;
+    let alert = Alert {
+        id: id(),
+        organization: given.organization,
+        event_type: EventType::parse("canary.withdrawn").unwrap(),
+        data: vec![b'1'].into(),
+    };
+    for (version, told) in [(2, 0), (1, 1)] {
+        let entry = AuditEntry { organization: given.organization, ..entry() };
+        let manifest = manifest(given.organization, given.application, version);
+        let put = given
+            .store
+            .put_manifest(
+                ManifestChange { read: given.read_application().await, manifest },
+                Vec::new(),
+                None,
+                vec![alert.clone()],
+                BOUNDS,
+                entry,
+            )
+            .await
+            .unwrap();
+        assert_eq!((put == ManifestPut::Kept, given.store.pending(10).await.unwrap().len()), (told == 1, told));
+    }
+    assert_eq!(given.store.pending(10).await.unwrap(), [alert]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use everhook_core::{
     ids::{ApplicationId, ChannelId, Ref},
     model::{AppCheckPlan, Application, ChannelTarget, CheckChange, EmailAddress, KeptManifest, Organization},
     policy::presets,
-    ports::{Created, ManifestPut, Updated},
+    ports::{Created, ManifestChange, ManifestPut, Updated},
 };
 
 use super::{
@@ -43,7 +43,11 @@ impl Given {
     async fn put_owned(&self, version: i64, owner: Option<&str>) {
         let manifest = KeptManifest { owner_email: owner.map(email), ..manifest(self.organization, self.application, version) };
         let read = self.read_application().await;
-        let put = self.store.put_manifest(read, manifest.clone(), Vec::new(), None, BOUNDS, entry()).await.unwrap();
+        let put = self
+            .store
+            .put_manifest(ManifestChange { read, manifest: manifest.clone() }, Vec::new(), None, Vec::new(), BOUNDS, entry())
+            .await
+            .unwrap();
         assert_eq!(put, ManifestPut::Kept);
         assert_eq!(self.store.manifest(self.application).await.unwrap(), Some(manifest));
     }
@@ -133,7 +137,11 @@ async fn deleting_an_application_takes_the_channels_of_its_owners() {
     let shop = Application { owner_email: Some(email("shop@example.com")), ..application(given.organization) };
     given.store.create_application(shop.clone(), entry()).await.unwrap();
     let owned = KeptManifest { owner_email: Some(email("app@example.com")), ..manifest(given.organization, shop.id, 1) };
-    given.store.put_manifest(shop.clone(), owned, Vec::new(), None, BOUNDS, entry()).await.unwrap();
+    given
+        .store
+        .put_manifest(ManifestChange { read: shop.clone(), manifest: owned }, Vec::new(), None, Vec::new(), BOUNDS, entry())
+        .await
+        .unwrap();
     given.set_owner(given.application, Some("app@example.com")).await;
     assert_eq!(given.mailed().await, "(app@example.com) (shop@example.com)");
     given.store.delete_application(given.organization, shop.id, deletion()).await.unwrap();
@@ -168,8 +176,23 @@ async fn a_manifest_is_not_put_for_an_application_that_was_changed_since_it_was_
     let read = given.read_application().await;
     given.set_owner(given.application, Some("shop@example.com")).await;
     let next = manifest(given.organization, given.application, 1);
-    let put = given.store.put_manifest(read, next.clone(), Vec::new(), None, BOUNDS, entry()).await.unwrap();
+    let put = given
+        .store
+        .put_manifest(ManifestChange { read, manifest: next.clone() }, Vec::new(), None, Vec::new(), BOUNDS, entry())
+        .await
+        .unwrap();
     assert_eq!(put, ManifestPut::Outdated);
-    let put = given.store.put_manifest(given.read_application().await, next, Vec::new(), None, BOUNDS, entry()).await.unwrap();
+    let put = given
+        .store
+        .put_manifest(
+            ManifestChange { read: given.read_application().await, manifest: next },
+            Vec::new(),
+            None,
+            Vec::new(),
+            BOUNDS,
+            entry(),
+        )
+        .await
+        .unwrap();
     assert_eq!(put, ManifestPut::Kept);
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use everhook_core::{
     ids::{EndpointId, LaneId, SourceId},
     model::{
-        AnswerCount, AttemptStatistics, ClockReset, EndpointActivity, EventCounts, FailingClock, FailingRule, FailureCategory,
+        AnswerCount, AttemptStatistics, ClockReset, EndpointActivity, EventCounts, EventType, FailingClock, FailingRule, FailureCategory,
         RetentionClass, SourceStatistics, SourceTally, Tally, minute_of,
     },
+    ports::Alert,
     time::Timestamp,
 };
 
@@ -128,8 +129,39 @@ async fn what_calls_were_answered_with_is_added_up() {
     }
     given.store.add(vec![tally.clone(), tally.clone()], FailingRule::default()).await.unwrap();
     let read = given.store.attempt_statistics(given.organization.into(), NOW, after(60)).await.unwrap();
-    assert_eq!(AnswerCount::ALL.map(|what| read.answers[what]), [2, 4, 6, 8, 10, 12, 14, 16, 18]);
+    assert_eq!(AnswerCount::ALL.map(|what| read.answers[what]), [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22]);
     assert_eq!((read.answers.calls(), read.total()), (42, 0));
+}
+
+#[tokio::test]
+async fn what_organizations_are_told_of_calls_is_kept_with_their_counts_and_once() {
+    let given = Given::new().await;
+    let organization = given.organization;
+    let alert = |n: u8| Alert {
+        id: super::given::id(),
+        organization,
+        event_type: EventType::parse("call.fallback").unwrap(),
+        data: vec![b'0' + n].into(),
+    };
+    let alerts = vec![alert(1), alert(2)];
+    let mut tally = Tally::new(given.endpoint.into(), minute_of(NOW));
+    tally.count(None, Duration::from_millis(1), NOW);
+    given.store.add_calls(vec![tally.clone()], alerts.clone()).await.unwrap();
+    // Its answer was lost, and it is written again.
+    given.store.add_calls(vec![tally], alerts.clone()).await.unwrap();
+    let given = given.reopened().await;
+    let statistics = given.store.attempt_statistics(given.application.into(), NOW, after(60)).await.unwrap();
+    assert_eq!(statistics.successes, 2, "counts may be added twice");
+    let sorted = |mut alerts: Vec<Alert>| {
+        alerts.sort_by_key(|alert| alert.id);
+        alerts
+    };
+    assert_eq!(sorted(given.store.pending(10).await.unwrap()), sorted(alerts.clone()));
+    let unknown = Tally::new(EndpointId::from_uuid(super::given::id()).into(), minute_of(NOW));
+    given.store.add_calls(vec![unknown], vec![alert(3)]).await.unwrap_err();
+    assert_eq!(given.store.pending(10).await.unwrap().len(), 2, "both or nothing");
+    given.store.add_calls(Vec::new(), vec![alert(4)]).await.unwrap();
+    assert_eq!(given.store.pending(10).await.unwrap().len(), 3);
 }
 
 /// What a source had in a minute, in numbers that differ from each other.

@@ -24,7 +24,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How long after the app's time a call waits for its own flight to say so: less than what is kept back for the fallback.
+/// How long after the app's time a call waits for its flight to say so: less than what is kept back for the fallback.
 const FLIGHT_GRACE: Duration = Duration::from_millis(10);
 
 /// What counts the memory of a call's payload: kept for as long as the payload is, which may be longer than the caller waits.
@@ -149,9 +149,8 @@ impl Call<'_> {
         let begun_at = self.now();
         let until = ask.until;
         let (flight, is_joined) = self.calls.fly(self.capability, gate, ask);
-        // Its own flight ends at the same instant, and must count the timeout before nobody waits for it any more.
-        let patience = if is_joined { Duration::ZERO } else { FLIGHT_GRACE };
-        let Some(end) = flight.wait(self.calls, until + patience).await else {
+        // The flight of the last who waits ends at the same instant, and must count the timeout before nobody waits for it any more.
+        let Some(end) = flight.wait(self.calls, until + FLIGHT_GRACE).await else {
             return Err(self.note("app", "failed", begun_at, failed(FailureKind::Timeout, "the app did not answer in time")));
         };
         let FlightEnd { answer, requests } = &*end;

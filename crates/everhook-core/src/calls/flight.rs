@@ -1,11 +1,15 @@
 //! A flight: the requests to an app that one call makes, or several equal ones share. Retries one after the other, at most one hedge beside.
 //!
-//! It runs in a task of its own, so that each caller waits for it by its own deadline. If nobody waits any more it is cancelled, unless its answer can be
-//! kept. An answer that comes after the deadline, but within twice the timeout, is kept as well.
+//! It runs in a task of its own, so that each caller waits for it by its own deadline, and it goes on as long as the last of them waits. If nobody waits any
+//! more it is cancelled, unless its answer can be kept. An answer that comes after the deadline, but within the same time again, is kept as well, and
+//! counted: it shows that the app is back.
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,20 +19,19 @@ use rustc_hash::FxHashMap;
 use tokio::{sync::watch, task::AbortHandle};
 use uuid::Uuid;
 
-use super::{Calls, OpenCapability, call::PayloadCharge, request::Outgoing, spans::Asking};
+use super::{Calls, OpenCapability, call::PayloadCharge, checking::NOT_CHECKED, request::Outgoing, spans::Asking, until::Until};
 use crate::{
-    gates::{CallPass, CallSlot, CapabilityGate, RequestOutcome, Standstill},
+    gates::{CallPass, CapabilityGate, LatePass, RequestOutcome, Standstill},
     ids::EventId,
-    limits::evaluations::{Busy, EVALUATION_TIMEOUT},
-    model::{BreakerState, CacheKey, Report, Target, TraceParent},
+    limits::evaluations::Busy,
+    model::{AnswerCount, BreakerState, CacheKey, Report, Target, TraceParent},
     policy::{
+        breaker::Transition,
         calls::{
             answer::{self, AppAnswer, AppFailure, FailureKind},
             canary::{self, Side},
             deadline,
         },
-        schema::{SchemaMismatch, Violation},
-        work::{INLINE_BYTES_MAX, INLINE_UNITS_MAX, SCHEMA_UNITS_MAX, WorkBudget},
     },
     time::Timestamp,
 };
@@ -41,13 +44,16 @@ pub(super) struct Flights(Mutex<FxHashMap<CacheKey, Weak<Flight>>>);
 pub(super) struct Flight {
     end: watch::Receiver<Option<Arc<FlightEnd>>>,
     task: AbortHandle,
-    /// Whether its answer is of use even if nobody waits.
-    is_kept: bool,
+    until: Arc<Until>,
+    /// Until when others may join: a request that hangs must not be handed on from one caller to the next for ever.
+    joined_until: Timestamp,
+    /// Whether its answer is of use even if nobody waits: it is kept, or comes late and says how the app is.
+    goes_on: Arc<AtomicBool>,
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if !self.goes_on.load(Ordering::Acquire) {
             self.task.abort();
         }
     }
@@ -87,6 +93,11 @@ pub(super) struct Ask {
 }
 
 impl Flight {
+    /// Somebody with the same question waits until then. Says whether they have their answer of this flight.
+    fn join(&self, until: Timestamp, now: Timestamp) -> bool {
+        self.end.borrow().is_none() && now <= self.joined_until && self.until.extend(until)
+    }
+
     /// Waits for the end, at most until an instant; `None` if that came first.
     pub(super) async fn wait(&self, calls: &Calls, until: Timestamp) -> Option<Arc<FlightEnd>> {
         let mut end = self.end.clone();
@@ -107,7 +118,8 @@ impl Calls {
     pub(super) fn fly(self: &Arc<Self>, capability: &Arc<OpenCapability>, gate: &Arc<CapabilityGate>, ask: Ask) -> (Arc<Flight>, bool) {
         let Some(key) = ask.key else { return (Arc::new(self.start(capability, gate, ask, None)), false) };
         let mut flights = self.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(flight) = flights.get(&key).and_then(Weak::upgrade).filter(|flight| flight.end.borrow().is_none()) {
+        let now = self.clock.now();
+        if let Some(flight) = flights.get(&key).and_then(Weak::upgrade).filter(|flight| flight.join(ask.until, now)) {
             return (flight, true);
         }
         let flight = Arc::new(self.start(capability, gate, ask, Some(key)));
@@ -119,12 +131,22 @@ impl Calls {
         let (tell, end) = watch::channel(None);
         let is_kept = key.is_some() && capability.keeps_answers();
         let landing = Landing { calls: Arc::downgrade(self), key };
-        let race = Race { calls: self.clone(), capability: capability.clone(), gate: gate.clone(), ask, is_kept };
+        let (until, goes_on) = (Arc::new(Until::new(ask.until)), Arc::new(AtomicBool::new(is_kept)));
+        let joined_until = ask.begun_at + capability.spec.timeout;
+        let race = Race {
+            calls: self.clone(),
+            capability: capability.clone(),
+            gate: gate.clone(),
+            ask,
+            until: until.clone(),
+            goes_on: goes_on.clone(),
+            is_kept,
+        };
         let task = tokio::spawn(async move {
             let _landing = landing;
             race.run(&tell).await;
         });
-        Flight { end, task: task.abort_handle(), is_kept }
+        Flight { end, task: task.abort_handle(), until, joined_until, goes_on }
     }
 }
 
@@ -152,6 +174,9 @@ struct Race {
     capability: Arc<OpenCapability>,
     gate: Arc<CapabilityGate>,
     ask: Ask,
+    /// When the app's time is over: later than the call said that began it, if others wait for longer.
+    until: Arc<Until>,
+    goes_on: Arc<AtomicBool>,
     is_kept: bool,
 }
 
@@ -166,8 +191,14 @@ struct UnderWay {
 #[derive(Default)]
 struct InFlight {
     requests: Vec<UnderWay>,
-    /// The places of requests that go on after their time is over: they have a connection and memory as before.
-    late: Vec<CallSlot>,
+    /// What requests have that go on after their time is over: a connection, memory and a place at the app as before.
+    late: Vec<LateRequest>,
+}
+
+/// A request that goes on after its time is over.
+struct LateRequest {
+    attempt: u32,
+    pass: LatePass,
 }
 
 type Pending<'a> = FuturesUnordered<futures_util::future::BoxFuture<'a, (u32, Report)>>;
@@ -178,11 +209,14 @@ impl Race {
         let mut under_way = InFlight::default();
         let mut requests = 0;
         let answer = self.race(&mut pending, &mut under_way, &mut requests).await;
-        let is_late = matches!(&answer, Err(failure) if failure.kind == FailureKind::Timeout);
         self.note(&answer);
+        if !under_way.late.is_empty() {
+            // Whoever waited goes away now, and takes the flight along that nobody needs.
+            self.goes_on.store(true, Ordering::Release);
+        }
         let _ = tell.send(Some(Arc::new(FlightEnd { answer, requests })));
-        if is_late && self.is_kept && !pending.is_empty() {
-            self.await_late(&mut pending).await;
+        if !under_way.late.is_empty() {
+            self.await_late(&mut pending, under_way.late).await;
         }
     }
 
@@ -192,7 +226,7 @@ impl Race {
         self.begin(pending, under_way, requests)?;
         let clock = &*self.calls.clock;
         let mut hedge_at = self.gate.hedge_delay(clock.now()).map(|delay| clock.now() + delay);
-        let mut over = pin!(clock.sleep_until(self.ask.until));
+        let mut over = pin!(self.until.over(clock));
         loop {
             let hedging = async {
                 match hedge_at {
@@ -234,9 +268,10 @@ impl Race {
             .map_err(|standstill| app_failure(standstill, now))?;
         *requests += 1;
         let attempt = *requests;
-        let left = self.ask.until.since(now);
-        // Where a late answer is of use, it is waited for as long again.
-        let timeout = if self.is_kept { left + self.ask.timeout } else { left };
+        let left = self.until.get().since(now);
+        // A late answer is waited for as long again, and others who join may wait for longer.
+        let joined = self.ask.key.map_or(now, |_| self.ask.begun_at + 2 * self.capability.spec.timeout);
+        let timeout = (left + self.ask.timeout).max(joined.since(now));
         let (side, target) = self.version_for(attempt, &pass);
         let request = self.calls.build(&Outgoing {
             capability: &self.capability,
@@ -292,15 +327,18 @@ impl Race {
         read
     }
 
-    /// The time is over: what is under way has failed, whatever it answers later.
+    /// The time is over: what is under way has failed, and may be waited for still.
     fn time_out(&self, under_way: &mut InFlight) -> AppFailure {
         let now = self.calls.clock.now();
-        for UnderWay { mut pass, side, .. } in under_way.requests.drain(..) {
-            if self.is_kept {
-                under_way.late.extend(pass.take_slot());
+        for UnderWay { attempt, pass, side } in under_way.requests.drain(..) {
+            self.count_trial(side, Some(FailureKind::Timeout));
+            if side == Side::Canary {
+                // Whether the stable app is well, a canary does not say.
+                continue;
             }
-            let took = now.since(pass.begun_at);
-            self.tell_gate(pass, side, RequestOutcome::Failed(FailureKind::Timeout, took), now);
+            let (late, transition) = pass.time_out(self.is_kept, now);
+            self.heed(transition);
+            under_way.late.extend(late.map(|pass| LateRequest { attempt, pass }));
         }
         failed(FailureKind::Timeout, "the app did not answer in time")
     }
@@ -310,14 +348,23 @@ impl Race {
             RequestOutcome::Answered(_) => None,
             RequestOutcome::Failed(kind, _) => Some(kind),
         };
-        if let Some(withdrawal) = self.gate.count_trial(side, failure) {
-            self.calls.records.note_withdrawal(&self.capability, withdrawal);
-        }
+        self.count_trial(side, failure);
         if side == Side::Canary {
             // Whether the stable app is well, a canary does not say.
             return drop(pass);
         }
-        if let Some(transition) = pass.end(outcome, now) {
+        self.heed(pass.end(outcome, now));
+    }
+
+    fn count_trial(&self, side: Side, failure: Option<FailureKind>) {
+        if let Some(withdrawal) = self.gate.count_trial(side, failure) {
+            self.calls.records.note_withdrawal(&self.capability, withdrawal);
+        }
+    }
+
+    /// Keeps what the breaker did.
+    fn heed(&self, transition: Option<Transition>) {
+        if let Some(transition) = transition {
             self.calls.keep_breaker(&self.capability, &self.gate, transition);
         }
     }
@@ -330,7 +377,7 @@ impl Race {
         }
         let delay = deadline::retry_delay(self.capability.spec.backoff, requests, self.calls.entropy.unit());
         let now = clock.now();
-        if !deadline::may_retry(self.ask.until.since(now), delay, self.gate.quantile(0.5, now)) {
+        if !deadline::may_retry(self.until.get().since(now), delay, self.gate.quantile(0.5, now)) {
             return None;
         }
         clock.sleep_until(now + delay).await;
@@ -365,51 +412,35 @@ impl Race {
         );
     }
 
-    /// Keeps an answer that comes after the deadline.
-    async fn await_late(&self, pending: &mut Pending<'_>) {
-        while let Some((_, report)) = pending.next().await {
-            let Ok(answer) = self.read(&report).await else { continue };
-            let Some(key) = self.ask.key else { return };
-            self.calls.keep_answer(&self.capability, key, &answer.data, self.calls.clock.now());
-            tracing::debug!(lane.id = %self.capability.lane_id, "an app answered after its deadline; the answer is kept for later calls");
+    /// Waits for an answer after the deadline, as long again as the call might take. It is counted, and kept where answers are.
+    async fn await_late(&self, pending: &mut Pending<'_>, mut late: Vec<LateRequest>) {
+        let clock = &*self.calls.clock;
+        let mut over = pin!(clock.sleep_until(clock.now() + self.ask.timeout));
+        loop {
+            let (attempt, report) = tokio::select! {
+                biased;
+                ended = pending.next() => match ended {
+                    Some(ended) => ended,
+                    None => return,
+                },
+                () = &mut over => break,
+            };
+            let Some(place) = late.iter().position(|one| one.attempt == attempt) else { continue };
+            let pass = late.swap_remove(place).pass;
+            let read = self.read(&report).await;
+            let now = clock.now();
+            self.heed(pass.end(read.is_ok(), now));
+            let Ok(answer) = read else { continue };
+            self.calls.records.count_one(self.capability.lane_id, AnswerCount::Late, now);
+            tracing::debug!(lane.id = %self.capability.lane_id, "an app answered after its deadline");
+            if let Some(key) = self.ask.key.filter(|_| self.is_kept) {
+                self.calls.keep_answer(&self.capability, key, &answer.data, now);
+            }
             return;
         }
-    }
-}
-
-impl Calls {
-    /// Why data is not what the manifest says an answer is; `None` if it is.
-    ///
-    /// # Errors
-    /// [`Busy`] if it could not be checked: that says nothing about the data.
-    pub(crate) async fn misfit(&self, capability: &OpenCapability, data: &Bytes) -> Result<Option<String>, Busy> {
-        let Some(schema) = capability.schema.clone() else { return Ok(None) };
-        if data.len() <= INLINE_BYTES_MAX {
-            match check(&schema, data, INLINE_UNITS_MAX) {
-                Err(SchemaMismatch::TooCostly) => {}
-                checked => return Ok(checked.err().map(in_words)),
-            }
+        for LateRequest { pass, .. } in late {
+            self.heed(pass.end(false, clock.now()));
         }
-        let data = data.clone();
-        let run = self.evaluations.run(capability.organization, EVALUATION_TIMEOUT, move || check(&schema, &data, SCHEMA_UNITS_MAX));
-        Ok(run.await?.err().map(in_words))
-    }
-}
-
-/// What is said of an answer that could not be checked.
-pub(crate) const NOT_CHECKED: &str = "the answer could not be checked against `response_schema`: too much is being evaluated";
-
-fn check(schema: &crate::policy::schema::Schema, data: &[u8], units: u64) -> Result<(), SchemaMismatch> {
-    let value = serde_json::from_slice(data).map_err(|_| SchemaMismatch::Violation(Violation::unreadable()))?;
-    schema.check(&value, &mut WorkBudget::new(units))
-}
-
-fn in_words(misfit: SchemaMismatch) -> String {
-    match misfit {
-        SchemaMismatch::Violation(Violation { path, reason }) => {
-            format!("the answer does not match `response_schema` at `{path}`: {reason}")
-        }
-        SchemaMismatch::TooCostly => "checking the answer against `response_schema` takes too much work".to_owned(),
     }
 }
 

@@ -7,9 +7,11 @@
 pub mod answered;
 mod cache;
 pub mod call;
+mod checking;
 pub mod contract;
 mod draw_writes;
 mod fallback;
+mod fallback_uses;
 mod flight;
 mod job;
 mod known;
@@ -19,6 +21,7 @@ mod records;
 mod request;
 mod shadow;
 mod spans;
+mod until;
 
 use std::sync::Arc;
 
@@ -31,11 +34,11 @@ use self::{
     known::{Changed, Known},
     records::Records,
 };
-pub(crate) use self::{flight::NOT_CHECKED, job::JobRequest};
+pub(crate) use self::{checking::NOT_CHECKED, job::JobRequest};
 pub use self::{
     opening::{OpenApp, OpenCapability, compile_schemas},
     quorum::CALLERS_NOTED_EVERY,
-    records::{CALL_RECORDS_WRITTEN_EVERY, FallbackReport, WithdrawnCanary},
+    records::{CALL_RECORDS_WRITTEN_EVERY, WithdrawnCanary},
     shadow::ShadowDifference,
 };
 use crate::{
@@ -269,6 +272,9 @@ impl Calls {
                 Ok([BreakerKept::Outdated(row)]) => gate.kept(row.revision),
                 Ok(_) => {
                     gate.kept(revision);
+                    if !alerts.is_empty() {
+                        self.records.alerts_recorded.notify_one();
+                    }
                     return self.vote(capability, gate, transition).await;
                 }
                 Err(error) => {

@@ -1,13 +1,13 @@
 //! From a manifest as it is kept to what calls go by: URLs parsed, schemas compiled, secrets opened.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher as _, sync::Arc};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use url::Url;
 
 use super::Calls;
 use crate::{
-    gates::GateSettings,
+    gates::{AppKey, GateSettings},
     ids::{ApplicationId, LaneId, OrganizationId},
     limits::evaluations::EVALUATION_TIMEOUT,
     model::{Application, Capability, CapabilityName, FallbackStep, KeptManifest, Manifest, SealedSecrets, SigningKey, Target},
@@ -24,6 +24,9 @@ use crate::{
 
 /// What an opened capability takes in memory beside its texts.
 const CAPABILITY_BYTES: usize = 4 << 10;
+
+/// From how much of the app's time on an answer counts as slow.
+const SLOW_PERCENTAGE: u32 = 80;
 
 /// An application that can be called.
 pub struct OpenApp {
@@ -118,6 +121,8 @@ pub(super) async fn open(
     let (manifest, schemas) = compile(calls, organization, manifest).await?;
     app.bytes += kept.document.len() * 4;
     let base_url = manifest.base_url(of).map(str::to_owned);
+    let app_key = AppKey { application, base_url: hash_of(base_url.as_deref().unwrap_or_default()) };
+    let app_concurrency_max = manifest.capabilities.values().map(|spec| spec.max_concurrency).max().unwrap_or(1);
     for ((name, spec), schema) in manifest.capabilities.into_iter().zip(schemas) {
         app.bytes += CAPABILITY_BYTES + schema.as_ref().map_or(0, |schema| usize::try_from(schema.memory_bytes()).unwrap_or(usize::MAX));
         let target = base_url.as_deref().map(|base_url| target(&url_of(base_url, &spec.path)).map_err(&unfit)).transpose()?;
@@ -133,7 +138,10 @@ pub(super) async fn open(
         let gate_settings = GateSettings {
             breaker: spec.breaker,
             slow_calls: spec.slow_calls,
+            slow_after: (spec.timeout - deadline::reserve(spec.timeout, &spec.fallback)) * SLOW_PERCENTAGE / 100,
             max_concurrency: spec.max_concurrency,
+            app: app_key,
+            app_concurrency_max,
             hedge: spec.hedge,
             canary_version,
         };
@@ -175,6 +183,11 @@ async fn compile(
     let (manifest, schemas) = compiled.await.map_err(StoreError::unavailable)?;
     let schemas = schemas.map_err(|(name, reason)| StoreError::corrupt(format!("the schema of the capability {name} {reason}")))?;
     Ok((manifest, schemas))
+}
+
+/// Tells the base URLs of one application apart.
+fn hash_of(base_url: &str) -> u64 {
+    FxBuildHasher.hash_one(base_url)
 }
 
 fn target(url: &str) -> Result<Arc<Target>, String> {

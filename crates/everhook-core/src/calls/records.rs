@@ -8,13 +8,18 @@ use std::{
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Calls, OpenCapability, answered::CallAnswer};
+use super::{
+    Calls, OpenCapability,
+    answered::{AnswerSource, CallAnswer},
+    fallback_uses::FallbackUses,
+};
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId},
     metrics::Metrics,
-    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailingRule, FailureCategory, Tally, minute_of},
+    model::{AnswerCount, CacheKey, CachedAnswer, EventType, FailureCategory, Tally, minute_of},
     policy::{
         breaker::Transition,
         calls::{answer::FailureKind, canary::Withdrawal, kept_answers},
@@ -33,8 +38,11 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// How many answers are written in one go, so that no event waits long for its own write.
 const ANSWERS_WRITTEN_MAX: usize = 200;
 
-/// How often it is told that a fallback of one capability is used. What happens in between is counted.
-const FALLBACKS_REPORTED_EVERY: Duration = Duration::from_secs(60);
+/// How many tallies one write adds, with what is told of them: a few milliseconds of it, between which events are written.
+const TALLIES_PER_WRITE: usize = 500;
+/// How many tallies, and how many alerts, are kept while they cannot be written. Past it, statistics are lost, and uses of fallbacks are counted on.
+const TALLIES_KEPT_MAX: usize = 10_000;
+const ALERTS_KEPT_MAX: usize = 1_000;
 
 /// How many rows are removed in one go.
 const FORGET_BATCH: u32 = 500;
@@ -45,6 +53,10 @@ const FORGET_ROUNDS_MAX: u32 = 1_000;
 pub struct Records {
     state: Mutex<State>,
     metrics: Arc<Metrics>,
+    /// Rung when something was gathered after everything had been taken.
+    pub(crate) gathered: Notify,
+    /// Rung when something was recorded of which an organization is to be told.
+    pub(crate) alerts_recorded: Notify,
 }
 
 #[derive(Default)]
@@ -55,9 +67,34 @@ struct State {
     /// Whose answers were written since somebody last looked whether they have too many.
     answers_written_for: FxHashSet<OrganizationId>,
     tallies: FxHashMap<(LaneId, Timestamp), Tally>,
-    fallbacks: FxHashMap<LaneId, Fallbacks>,
+    fallbacks: FallbackUses,
+    /// What could not be written: it comes before what was gathered since.
+    unwritten: Unwritten,
     /// One for each version of a manifest at most, so that there are few.
     withdrawals: Vec<WithdrawnCanary>,
+    /// Whether [`Records::gathered`] was rung since everything was taken.
+    is_rung: bool,
+}
+
+/// What is written in one store call, or in several if it is much.
+#[derive(Default)]
+struct Unwritten {
+    tallies: Vec<Tally>,
+    /// What organizations are to be told of them.
+    alerts: Vec<Alert>,
+}
+
+impl Unwritten {
+    fn is_empty(&self) -> bool {
+        self.tallies.is_empty() && self.alerts.is_empty()
+    }
+
+    /// What is written next. The alerts come with the last of the tallies.
+    fn next(&self) -> (usize, Vec<Tally>, Vec<Alert>) {
+        let count = self.tallies.len().min(TALLIES_PER_WRITE);
+        let alerts = if count == self.tallies.len() { self.alerts.clone() } else { Vec::new() };
+        (count, self.tallies[..count].to_vec(), alerts)
+    }
 }
 
 /// Answers that wait to be written.
@@ -86,16 +123,6 @@ impl Waiting {
     }
 }
 
-/// Uses of a capability's fallback that nobody was told of.
-struct Fallbacks {
-    organization: OrganizationId,
-    application: ApplicationId,
-    capability: String,
-    counts: FxHashMap<(&'static str, FailureKind), u64>,
-    last_request: Uuid,
-    reported_at: Option<Timestamp>,
-}
-
 /// That the canary of a capability is to be withdrawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WithdrawnCanary {
@@ -111,18 +138,9 @@ pub struct WithdrawnCanary {
     pub why: Withdrawal,
 }
 
-/// That fallbacks of a capability were used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FallbackReport {
-    /// Who is told.
-    pub organization: OrganizationId,
-    /// What: a JSON object.
-    pub data: serde_json::Value,
-}
-
 impl Records {
     pub(super) fn counting_in(metrics: Arc<Metrics>) -> Self {
-        Self { state: Mutex::default(), metrics }
+        Self { state: Mutex::default(), metrics, gathered: Notify::new(), alerts_recorded: Notify::new() }
     }
 
     pub(super) fn keep_answer(&self, organization: OrganizationId, answer: CachedAnswer) {
@@ -140,6 +158,7 @@ impl Records {
                 waiting.remove(old.data.len());
             }
         }
+        self.ring(&mut state);
     }
 
     pub(super) fn count(&self, lane_id: LaneId, failure: Option<FailureKind>, took: Duration, now: Timestamp) {
@@ -155,10 +174,9 @@ impl Records {
                 FailureKind::OutOfResources | FailureKind::CircuitOpen | FailureKind::AtCapacity | FailureKind::Shadow | FailureKind::Off,
             ) => return,
         };
-        let minute = minute_of(now);
         let mut state = self.state();
-        let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
-        tally.count(category, took, now);
+        state.tally(lane_id, now).count(category, took, now);
+        self.ring(&mut state);
     }
 
     /// Counts what a caller was answered with. Of a call that is answered later, that is known later ([`Calls::count_handover`]).
@@ -170,32 +188,26 @@ impl Records {
         for what in AnswerCount::SOURCES.into_iter().filter(|what| what.as_str() == source) {
             self.count_one(lane_id, what, now);
         }
-        if answer.failure.is_some() && answer.result.is_ok() {
+        if let (Some(_), Ok(used)) = (&answer.failure, &answer.result) {
             self.count_one(lane_id, AnswerCount::Fallback, now);
+            if used.source == AnswerSource::Default {
+                self.count_one(lane_id, AnswerCount::FailedOpen, now);
+            }
         }
     }
 
     /// Counts one of something about answers.
     pub(super) fn count_one(&self, lane_id: LaneId, what: AnswerCount, now: Timestamp) {
         self.metrics.answered(what);
-        let minute = minute_of(now);
         let mut state = self.state();
-        let tally = state.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute));
-        tally.statistics.answers.add(what, 1);
+        state.tally(lane_id, now).statistics.answers.add(what, 1);
+        self.ring(&mut state);
     }
 
     pub(super) fn note_fallback(&self, of: &OpenCapability, step: &'static str, kind: FailureKind, request: Uuid) {
         let mut state = self.state();
-        let fallbacks = state.fallbacks.entry(of.lane_id).or_insert_with(|| Fallbacks {
-            organization: of.organization,
-            application: of.application,
-            capability: of.name.as_str().to_owned(),
-            counts: FxHashMap::default(),
-            last_request: request,
-            reported_at: None,
-        });
-        *fallbacks.counts.entry((step, kind)).or_default() += 1;
-        fallbacks.last_request = request;
+        state.fallbacks.note(of, step, kind, request);
+        self.ring(&mut state);
     }
 
     pub(super) fn note_withdrawal(&self, of: &OpenCapability, why: Withdrawal) {
@@ -206,48 +218,99 @@ impl Records {
             version: of.version,
             why,
         };
-        self.state().withdrawals.push(withdrawn);
+        self.withdraw_later(withdrawn);
+    }
+
+    /// Notes that a canary is still to be withdrawn.
+    pub(crate) fn withdraw_later(&self, withdrawn: WithdrawnCanary) {
+        let mut state = self.state();
+        state.withdrawals.push(withdrawn);
+        self.ring(&mut state);
     }
 
     /// The canaries that are to be withdrawn from their manifests.
-    pub fn take_withdrawals(&self) -> Vec<WithdrawnCanary> {
+    pub(crate) fn take_withdrawals(&self) -> Vec<WithdrawnCanary> {
         std::mem::take(&mut self.state().withdrawals)
     }
 
-    /// The uses of fallbacks that are to be told now: the first at once, then what gathered in a minute.
-    pub fn take_fallbacks(&self, now: Timestamp) -> Vec<FallbackReport> {
-        let mut state = self.state();
-        let is_over = |reported_at: Option<Timestamp>| reported_at.is_none_or(|at| now.since(at) >= FALLBACKS_REPORTED_EVERY);
-        state.fallbacks.retain(|_, fallbacks| !fallbacks.counts.is_empty() || !is_over(fallbacks.reported_at));
-        let due = state.fallbacks.values_mut().filter(|fallbacks| !fallbacks.counts.is_empty() && is_over(fallbacks.reported_at));
-        due.map(|fallbacks| fallbacks.take(now)).collect()
+    /// When something is to be written again, if something is.
+    pub(crate) fn next_write_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let state = self.state();
+        let is_due = !state.unwritten.is_empty() || !state.tallies.is_empty() || !state.answers.is_empty() || !state.withdrawals.is_empty();
+        let soon = now + CALL_RECORDS_WRITTEN_EVERY;
+        if is_due { Some(soon) } else { state.fallbacks.next_at().map(|at| at.max(soon)) }
     }
 
-    /// Writes what was gathered.
+    /// Writes what was gathered: tallies together with what organizations are to be told of them, then answers.
     ///
     /// # Errors
-    /// [`StoreError`] if the store cannot be written to: what was not written is lost, as every answer and figure may be.
+    /// [`StoreError`] if the store cannot be written to. Tallies and what is told of them are written the next time; answers are lost, as every answer may be.
     pub async fn write(&self, calls: &Calls, statistics: &dyn Statistics) -> Result<(), StoreError> {
-        let (answers, tallies) = self.take();
-        if !tallies.is_empty() {
-            // Capabilities are never disabled: the rule means nothing to their tallies.
-            statistics.add(tallies, FailingRule::default()).await?;
-        }
+        let (answers, unwritten) = self.take(calls);
+        self.write_tallies(unwritten, statistics).await?;
         for some in answers.chunks(ANSWERS_WRITTEN_MAX) {
             calls.call_records.keep_answers(some.to_vec()).await?;
         }
         Ok(())
     }
 
-    fn take(&self) -> (Vec<CachedAnswer>, Vec<Tally>) {
+    async fn write_tallies(&self, mut unwritten: Unwritten, statistics: &dyn Statistics) -> Result<(), StoreError> {
+        while !unwritten.is_empty() {
+            let (count, tallies, alerts) = unwritten.next();
+            let are_told = !alerts.is_empty();
+            match statistics.add_calls(tallies, alerts).await {
+                Ok(()) if are_told => {
+                    unwritten.alerts.clear();
+                    self.alerts_recorded.notify_one();
+                }
+                Ok(()) => {}
+                // Trying again would not heal that. What is told has its own try.
+                Err(error @ StoreError::Corrupt(_)) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "cannot write the statistics of calls; those of {count} minutes are lost");
+                    if count == 0 {
+                        unwritten.alerts.clear();
+                    }
+                }
+                Err(error) => {
+                    self.put_back(unwritten);
+                    return Err(error);
+                }
+            }
+            unwritten.tallies.drain(..count);
+        }
+        Ok(())
+    }
+
+    /// These could not be written: they come before what was gathered since.
+    fn put_back(&self, mut unwritten: Unwritten) {
         let mut state = self.state();
-        state.answers_waiting = Waiting::default();
-        let written_for: Vec<_> = std::mem::take(&mut state.answers_of).into_keys().collect();
-        state.answers_written_for.extend(written_for);
-        let answers = std::mem::take(&mut state.answers).into_values().map(|(_, answer)| answer).collect();
-        let mut tallies: Vec<Tally> = std::mem::take(&mut state.tallies).into_values().collect();
-        tallies.sort_by_key(|tally| (tally.lane_id, tally.minute));
-        (answers, tallies)
+        unwritten.tallies.append(&mut state.unwritten.tallies);
+        unwritten.alerts.append(&mut state.unwritten.alerts);
+        let lost = unwritten.tallies.len().saturating_sub(TALLIES_KEPT_MAX);
+        if lost > 0 {
+            unwritten.tallies.truncate(TALLIES_KEPT_MAX);
+            tracing::warn!(lost, "lost the statistics of {lost} minutes of calls because they could not be written for too long");
+        }
+        state.unwritten = unwritten;
+    }
+
+    fn take(&self, calls: &Calls) -> (Vec<CachedAnswer>, Unwritten) {
+        let now = calls.clock.now();
+        let mut state = self.state();
+        state.is_rung = false;
+        let mut unwritten = std::mem::take(&mut state.unwritten);
+        let room = ALERTS_KEPT_MAX.saturating_sub(unwritten.alerts.len());
+        unwritten.alerts.extend(state.fallbacks.take(room, now, || calls.entropy.uuid(now)));
+        unwritten.tallies.extend(state.take_tallies());
+        (state.take_answers(), unwritten)
+    }
+
+    fn ring(&self, state: &mut State) {
+        if !state.is_rung {
+            state.is_rung = true;
+            self.gathered.notify_one();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -255,30 +318,23 @@ impl Records {
     }
 }
 
-impl Fallbacks {
-    fn take(&mut self, now: Timestamp) -> FallbackReport {
-        self.reported_at = Some(now);
-        let counts = std::mem::take(&mut self.counts);
-        let mut uses: Vec<_> = counts.into_iter().map(|((step, kind), count)| (step, kind.as_str(), count)).collect();
-        uses.sort_unstable();
-        let count: u64 = uses.iter().map(|(_, _, count)| count).sum();
-        // The caller was let through without the app: who chose that should see how often it happens.
-        let failed_open: u64 =
-            uses.iter().filter(|(step, ..)| !matches!(*step, "error" | "cache" | "queue" | "manual")).map(|(_, _, count)| count).sum();
-        let uses: Vec<_> = uses.iter().map(|(step, reason, count)| json!({"step": step, "reason": reason, "count": count})).collect();
-        FallbackReport {
-            organization: self.organization,
-            data: json!({
-                "organization_id": self.organization.to_string(),
-                "application_id": self.application.to_string(),
-                "capability": self.capability,
-                "count": count,
-                "failed_open": failed_open,
-                "uses": uses,
-                "last_request_id": self.last_request.to_string(),
-                "reported_at": now.to_string(),
-            }),
-        }
+impl State {
+    fn take_answers(&mut self) -> Vec<CachedAnswer> {
+        self.answers_waiting = Waiting::default();
+        let written_for: Vec<_> = std::mem::take(&mut self.answers_of).into_keys().collect();
+        self.answers_written_for.extend(written_for);
+        std::mem::take(&mut self.answers).into_values().map(|(_, answer)| answer).collect()
+    }
+
+    fn take_tallies(&mut self) -> Vec<Tally> {
+        let mut tallies: Vec<Tally> = std::mem::take(&mut self.tallies).into_values().collect();
+        tallies.sort_by_key(|tally| (tally.lane_id, tally.minute));
+        tallies
+    }
+
+    fn tally(&mut self, lane_id: LaneId, now: Timestamp) -> &mut Tally {
+        let minute = minute_of(now);
+        self.tallies.entry((lane_id, minute)).or_insert_with(|| Tally::new(lane_id, minute))
     }
 }
 
@@ -376,7 +432,7 @@ mod tests {
         assert_eq!([keep(1, 5_000, 1), keep(2, 5_000, 1), keep(3, 10, 1)], [1_000, 500, 10]);
         // The same answers again take no more room.
         assert_eq!(keep(3, 10, 1), 10);
-        assert_eq!(records.take().0.len(), 1_510);
+        assert_eq!(records.state().take_answers().len(), 1_510);
         assert_eq!(records.state().answers_written_for.len(), 3);
         assert_eq!(keep(1, 100, 256 << 10), 32, "half of the bytes");
     }

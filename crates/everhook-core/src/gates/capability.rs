@@ -1,11 +1,17 @@
 //! The gate of one capability: whether a request may start, and what its end says about the app.
 
+mod late;
+
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::slots::{CallSlot, CallSlots};
+pub use self::late::LatePass;
+use super::{
+    app_limit::{AppKey, AppLimit, Membership},
+    slots::{CallSlot, CallSlots},
+};
 use crate::{
     ids::{EventId, OrganizationId},
     model::{BreakerConfig, BreakerState, Hedge, HedgeDelay, KeptBreaker, KeptStage, SlowCallRule},
@@ -16,6 +22,7 @@ use crate::{
             canary::{Side, Trial, Withdrawal},
             concurrency::ConcurrencyLimit,
             latency::Latency,
+            pace::Pace,
             quorum::{LastFailures, TripClass},
             slow_calls::SlowCalls,
             tokens::{HedgeTokens, RetryTokens},
@@ -27,6 +34,8 @@ use crate::{
 
 /// More slow calls in a hundred than this, and nothing is hedged: the app has too much to do already.
 const SLOW_PERCENTAGE_MAX_FOR_HEDGING: u32 = 10;
+/// Of fewer calls, a percentage says nothing.
+const CALLS_MIN_FOR_HEDGING: u32 = 20;
 
 /// What a gate goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +44,14 @@ pub struct GateSettings {
     pub breaker: BreakerConfig,
     /// Also because it is slow.
     pub slow_calls: Option<SlowCallRule>,
+    /// What counts as slow, whatever the manifest says: 80 % of the time that the app has.
+    pub slow_after: Duration,
     /// How many requests may be under way.
     pub max_concurrency: u32,
+    /// The app, whose capabilities share a limit,
+    pub app: AppKey,
+    /// which is never more than this.
+    pub app_concurrency_max: u32,
     /// When a second request is made.
     pub hedge: Option<Hedge>,
     /// The version of the manifest whose canary is on trial, if there is one.
@@ -74,8 +89,15 @@ struct State {
     breaker: Breaker,
     /// The revision of the breaker that the store has, as far as is known.
     revision: i64,
+    /// By the manifest's rule.
     slow_calls: SlowCalls,
+    /// By the time that the app has.
+    slow_for_hedging: SlowCalls,
+    pace: Pace,
     limit: ConcurrencyLimit,
+    app: Membership,
+    /// How many requests keep their places after their deadline.
+    late: u32,
     retries: RetryTokens,
     hedges: HedgeTokens,
     latency: Latency,
@@ -96,6 +118,7 @@ pub struct CallPass {
     pub begun_at: Timestamp,
     /// How the breaker stood.
     pub state: BreakerState,
+    app: Arc<AppLimit>,
     slot: Option<CallSlot>,
 }
 
@@ -106,14 +129,14 @@ pub struct GateFacts {
     pub breaker: BreakerFacts,
     /// How many requests are under way.
     pub in_flight: u32,
-    /// How many may be.
+    /// How many may be: of this capability, and of its app.
     pub concurrency_limit: u32,
     /// How long half of the last answers took at most, and 95 and 99 in a hundred.
     pub percentiles: [Option<Duration>; 3],
 }
 
 impl CapabilityGate {
-    pub(super) fn new(settings: &GateSettings, kept: Option<&BreakerRow>, now: Timestamp) -> Self {
+    pub(super) fn new(settings: &GateSettings, app: Arc<AppLimit>, kept: Option<&BreakerRow>, now: Timestamp) -> Self {
         let breaker = match kept {
             Some(row) => Breaker::restore(row.kept, settings.breaker, now),
             None => Breaker::new(settings.breaker, now),
@@ -123,7 +146,11 @@ impl CapabilityGate {
             breaker,
             revision: kept.map_or(0, |row| row.revision),
             slow_calls: SlowCalls::default(),
+            slow_for_hedging: SlowCalls::default(),
+            pace: Pace::default(),
             limit: ConcurrencyLimit::new(settings.max_concurrency),
+            app: Membership::of(app),
+            late: 0,
             retries: RetryTokens::default(),
             hedges: HedgeTokens::default(),
             latency: Latency::new(now),
@@ -132,6 +159,18 @@ impl CapabilityGate {
             failures: LastFailures::default(),
             is_called: false,
         }))
+    }
+
+    /// Whether it goes by the limit of another app than these settings say.
+    pub(super) fn is_of_other_app(&self, settings: &GateSettings) -> bool {
+        self.state().settings.app != settings.app
+    }
+
+    /// Goes by the limit of another app. Requests that are under way give their places back to the one that they have them of.
+    pub(super) fn join(&self, key: AppKey, app: Arc<AppLimit>) {
+        let mut state = self.state();
+        state.settings.app = key;
+        state.app = Membership::of(app);
     }
 
     /// Goes by the settings of another manifest.
@@ -144,6 +183,7 @@ impl CapabilityGate {
             state.settings = *settings;
             state.breaker.reconfigure(settings.breaker, now);
             state.limit.change_max(settings.max_concurrency);
+            state.app.app().change_max(settings.app_concurrency_max);
         }
     }
 
@@ -164,16 +204,18 @@ impl CapabilityGate {
         if !state.breaker.may_begin(now) {
             return Err(Standstill::CircuitOpen { until: state.breaker.flows_from(now) });
         }
-        if !state.limit.begin(state.breaker.concurrency_limit()) {
+        let app = state.app.app().clone();
+        if !state.limit.may_begin(state.breaker.concurrency_limit()) || !app.begin(state.limit.in_flight()) {
             return Err(Standstill::AtCapacity);
         }
         match state.breaker.begin(now, call) {
             Admission::Flows(pass) => {
+                state.limit.begin();
                 let breaker_state = pass.state();
-                Ok(CallPass { gate: self.clone(), pass: Some(pass), begun_at: now, state: breaker_state, slot: Some(slot) })
+                Ok(CallPass { gate: self.clone(), pass: Some(pass), begun_at: now, state: breaker_state, app, slot: Some(slot) })
             }
             Admission::Blocked { until } => {
-                state.limit.ended();
+                app.ended();
                 Err(Standstill::CircuitOpen { until })
             }
         }
@@ -200,8 +242,9 @@ impl CapabilityGate {
     /// Takes what a second request costs, if it may be made: the breaker is closed, few answers are slow, and the budget has room.
     pub fn take_hedge(&self, now: Timestamp) -> bool {
         let mut state = self.state();
-        let is_well = state.breaker.state(now) == BreakerState::Closed && state.slow_calls.percentage() <= SLOW_PERCENTAGE_MAX_FOR_HEDGING;
-        is_well && state.hedges.take()
+        let is_slow = state.slow_for_hedging.calls() >= CALLS_MIN_FOR_HEDGING
+            && state.slow_for_hedging.percentage() > SLOW_PERCENTAGE_MAX_FOR_HEDGING;
+        state.breaker.state(now) == BreakerState::Closed && !is_slow && state.hedges.take()
     }
 
     /// Whether calls may go to the canary.
@@ -243,7 +286,7 @@ impl CapabilityGate {
         GateFacts {
             breaker: state.breaker.facts(now),
             in_flight: state.limit.in_flight(),
-            concurrency_limit: state.limit.limit(),
+            concurrency_limit: state.limit.limit().min(state.app.app().limit()),
             percentiles: [0.5, 0.95, 0.99].map(|share| state.latency.quantile(share, now)),
         }
     }
@@ -304,41 +347,31 @@ impl CapabilityGate {
         }
     }
 
-    fn end(&self, pass: Pass, outcome: Option<RequestOutcome>, now: Timestamp) -> Option<Transition> {
+    fn end(&self, pass: Pass, app: &AppLimit, outcome: Option<RequestOutcome>, now: Timestamp) -> Option<Transition> {
         let mut guard = self.state();
         let state = &mut *guard;
-        let mut by_slowness = None;
-        let counted = match outcome {
-            None => {
-                state.limit.ended();
-                CallOutcome::Ignored
-            }
-            Some(RequestOutcome::Answered(took)) => {
-                state.limit.answered(took, now);
-                state.latency.add(took, now);
+        let Some(outcome) = outcome else {
+            state.give_back(app);
+            return state.breaker.end(pass, CallOutcome::Ignored, now);
+        };
+        let by_slowness = match outcome {
+            RequestOutcome::Answered(took) => {
+                state.answered(app, took, now);
                 state.retries.succeeded();
-                state.answered_at = Some(now);
-                by_slowness = state.count_slow(took, now);
-                CallOutcome::Success
+                state.count_slow(took, now)
             }
-            Some(RequestOutcome::Failed(kind, took)) => {
+            RequestOutcome::Failed(kind, took) => {
+                state.give_back(app);
                 if kind == FailureKind::Timeout {
-                    state.limit.timed_out()
-                } else {
-                    state.limit.ended()
+                    state.limit.timed_out();
                 }
-                // What this machine lacked is no failure of the app.
-                if kind != FailureKind::OutOfResources {
-                    state.retries.failed();
-                }
-                if kind.counts_for_breaker() {
-                    state.failures.note(kind);
-                    by_slowness = state.count_slow(took, now);
-                    CallOutcome::Failure
-                } else {
-                    CallOutcome::Ignored
-                }
+                state.failed(kind, took, now)
             }
+        };
+        let counted = match outcome {
+            RequestOutcome::Answered(_) => CallOutcome::Success,
+            RequestOutcome::Failed(kind, _) if kind.counts_for_breaker() => CallOutcome::Failure,
+            RequestOutcome::Failed(..) => CallOutcome::Ignored,
         };
         let by_count = state.breaker.end(pass, counted, now);
         by_count.or(by_slowness)
@@ -350,23 +383,46 @@ impl CapabilityGate {
 }
 
 impl State {
+    /// A request is at the app no more, and says nothing about how quick it is.
+    fn give_back(&mut self, app: &AppLimit) {
+        self.limit.ended();
+        app.ended();
+    }
+
+    fn answered(&mut self, app: &AppLimit, took: Duration, now: Timestamp) {
+        let reading = self.pace.answered(took, now);
+        self.limit.answered(reading);
+        app.answered(reading);
+        self.latency.add(took, now);
+        self.answered_at = Some(now);
+    }
+
+    /// Counts a failure, but not for the breaker. What this machine lacked is none of the app.
+    fn failed(&mut self, kind: FailureKind, took: Duration, now: Timestamp) -> Option<Transition> {
+        if kind != FailureKind::OutOfResources {
+            self.retries.failed();
+        }
+        if !kind.counts_for_breaker() {
+            return None;
+        }
+        self.failures.note(kind);
+        self.count_slow(took, now)
+    }
+
     /// Counts how long a call took. Opens the breaker if too many were slow.
     fn count_slow(&mut self, took: Duration, now: Timestamp) -> Option<Transition> {
+        self.slow_for_hedging.add(took > self.settings.slow_after, CALLS_MIN_FOR_HEDGING);
         let rule = self.settings.slow_calls?;
-        if self.slow_calls.add(took, &rule) { self.breaker.trip(Cause::TooManySlowCalls, now) } else { None }
+        self.slow_calls.add(took > rule.slower_than, rule.calls_min);
+        if self.slow_calls.trips(&rule) { self.breaker.trip(Cause::TooManySlowCalls, now) } else { None }
     }
 }
 
 impl CallPass {
-    /// The place that the request has. Whoever lets the request go on after its pass has ended keeps it until then.
-    pub fn take_slot(&mut self) -> Option<CallSlot> {
-        self.slot.take()
-    }
-
     /// The request ended. Says what the breaker did, if it did something.
     pub fn end(mut self, outcome: RequestOutcome, now: Timestamp) -> Option<Transition> {
         let pass = self.pass.take()?;
-        self.gate.end(pass, Some(outcome), now)
+        self.gate.end(pass, &self.app, Some(outcome), now)
     }
 }
 
@@ -374,130 +430,10 @@ impl Drop for CallPass {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
             // When it ended makes no difference to what is ignored.
-            self.gate.end(pass, None, self.begun_at);
+            self.gate.end(pass, &self.app, None, self.begun_at);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::policy::calls::manifest::ManifestDefaults;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn settings() -> GateSettings {
-        GateSettings {
-            breaker: ManifestDefaults::default().breaker,
-            slow_calls: None,
-            max_concurrency: 100,
-            hedge: None,
-            canary_version: None,
-        }
-    }
-
-    struct Given {
-        gate: Arc<CapabilityGate>,
-        slots: Arc<CallSlots>,
-    }
-
-    impl Given {
-        fn new(settings: &GateSettings) -> Self {
-            Self { gate: Arc::new(CapabilityGate::new(settings, None, Timestamp::EPOCH)), slots: CallSlots::new(512) }
-        }
-
-        fn begin(&self, call: u128, secs: i64) -> Result<CallPass, Standstill> {
-            let organization = OrganizationId::from_uuid(Uuid::nil());
-            self.gate.begin(EventId::from_uuid(Uuid::from_u128(call)), organization, &self.slots, Timestamp::from_secs(secs))
-        }
-
-        fn fail(&self, call: u128, secs: i64) -> Option<Transition> {
-            self.begin(call, secs).ok().unwrap().end(RequestOutcome::Failed(FailureKind::Status, MS), Timestamp::from_secs(secs))
-        }
-    }
-
-    #[test]
-    fn five_failures_open_it_one_call_probes_and_three_successes_close_it() {
-        let given = Given::new(&settings());
-        let opened: Vec<bool> = (0..5).map(|call| given.fail(call, 1).is_some()).collect();
-        assert_eq!(opened, [false, false, false, false, true]);
-        assert!(matches!(given.begin(9, 2), Err(Standstill::CircuitOpen { until: Some(until) }) if until == Timestamp::from_secs(61)));
-        for round in 0..3 {
-            let probe = given.begin(10 + round, 62).ok().unwrap();
-            assert_eq!(probe.state, BreakerState::HalfOpen);
-            assert!(matches!(given.begin(20 + round, 62), Err(Standstill::CircuitOpen { .. })), "one probes, the others have a fallback");
-            probe.end(RequestOutcome::Answered(MS), Timestamp::from_secs(62));
-        }
-        assert_eq!(given.gate.breaker_state(Timestamp::from_secs(62)), BreakerState::Closed);
-        let first = given.begin(30, 63).ok().unwrap();
-        assert!(matches!(given.begin(31, 63), Err(Standstill::AtCapacity)), "it is given one at a time at first");
-        drop(first);
-    }
-
-    #[test]
-    fn what_is_cancelled_gives_its_place_back_and_counts_for_nothing() {
-        let given = Given::new(&GateSettings { max_concurrency: 1, ..settings() });
-        for call in 0..100 {
-            let pass = given.begin(call, 1).ok().unwrap();
-            assert!(matches!(given.begin(1_000 + call, 1), Err(Standstill::AtCapacity)));
-            drop(pass);
-        }
-        assert_eq!(given.gate.facts(Timestamp::from_secs(1)).breaker.failure_count_in_window, 0);
-    }
-
-    #[test]
-    fn an_app_that_says_itself_that_it_cannot_is_well() {
-        let given = Given::new(&settings());
-        for call in 0..100 {
-            let pass = given.begin(call, 1).ok().unwrap();
-            assert_eq!(pass.end(RequestOutcome::Failed(FailureKind::AppError, MS), Timestamp::from_secs(1)), None);
-        }
-    }
-
-    #[test]
-    fn it_opens_as_it_is_open_elsewhere_unless_it_knows_better() {
-        let at = Timestamp::from_secs;
-        let row = |revision, until| BreakerRow {
-            lane_id: crate::ids::LaneId::from_uuid(Uuid::nil()),
-            revision,
-            kept: KeptBreaker { stage: KeptStage::Open { until: at(until) }, since: at(10), failed_recoveries: 0 },
-        };
-        let given = Given::new(&settings());
-        assert!(given.gate.may_open_for(&row(1, 70), at(20)));
-        assert!(!given.gate.may_open_for(&row(1, 20), at(20)), "its sleep is over");
-        assert!(!given.gate.may_open_for(&row(0, 70), at(20)), "it is not newer than what is known here");
-        given.gate.open_for(&row(1, 70), at(20));
-        assert!(given.begin(1, 69).is_err() && given.begin(1, 70).is_ok(), "after the sleep a call of this node probes");
-        assert!(!given.gate.may_open_for(&row(2, 90), at(71)), "a probe is under way");
-        let switched_off = BreakerConfig { enabled: false, ..settings().breaker };
-        assert!(!Given::new(&GateSettings { breaker: switched_off, ..settings() }).gate.may_open_for(&row(1, 70), at(20)));
-    }
-
-    #[test]
-    fn failed_health_checks_open_it_unless_calls_are_answered_and_a_probe_closes_it() {
-        let at = Timestamp::from_secs;
-        let answering = Given::new(&settings());
-        answering.begin(1, 10).ok().unwrap().end(RequestOutcome::Answered(MS), at(10));
-        assert_eq!(answering.gate.app_is_away(at(10), at(20)), None);
-        assert!(answering.gate.app_is_away(at(11), at(20)).is_some(), "it was before the checks failed");
-        let unused = Given::new(&settings());
-        let opened = unused.gate.app_is_away(at(10), at(20)).expect("nobody knows better");
-        assert_eq!((opened.opens(), opened.cause.as_str()), (true, "failed_health_checks"));
-        assert_eq!(unused.gate.app_is_away(at(10), at(21)), None, "it is open already");
-        assert!(unused.begin(1, 79).is_err() && unused.begin(1, 80).is_ok(), "after its sleep a call probes");
-        let switched_off = BreakerConfig { enabled: false, ..settings().breaker };
-        assert_eq!(Given::new(&GateSettings { breaker: switched_off, ..settings() }).gate.app_is_away(at(10), at(20)), None);
-    }
-
-    #[test]
-    fn slow_answers_open_it_where_the_manifest_asks_for_that() {
-        let rule = SlowCallRule { slower_than: 10 * MS, percentage: 50, calls_min: 20 };
-        let given = Given::new(&GateSettings { slow_calls: Some(rule), ..settings() });
-        let now = Timestamp::from_secs(1);
-        let transitions = (0..20).filter_map(|call| given.begin(call, 1).ok().unwrap().end(RequestOutcome::Answered(11 * MS), now));
-        assert_eq!(transitions.map(|transition| transition.cause.as_str()).collect::<Vec<_>>(), ["too_many_slow_calls"]);
-        assert!(given.begin(99, 1).is_err());
-    }
-}
+mod tests;

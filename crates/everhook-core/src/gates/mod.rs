@@ -3,15 +3,18 @@
 //! A gate holds the breaker, the adaptive limit of concurrency, the budgets of retries and hedges, and how long answers take. The map is asked when a
 //! call begins. Nobody holds a lock across an `await`. Decision 0057 says what is shared with the owner of the lanes and what is not.
 
+mod app_limit;
 mod capability;
 mod slots;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustc_hash::FxHashMap;
 
+use self::app_limit::AppLimit;
 pub use self::{
-    capability::{CallPass, CapabilityGate, GateFacts, GateSettings, RequestOutcome, Standstill},
+    app_limit::AppKey,
+    capability::{CallPass, CapabilityGate, GateFacts, GateSettings, LatePass, RequestOutcome, Standstill},
     slots::{CALLS_IN_FLIGHT_MAX, CallSlot, CallSlots},
 };
 use crate::{ids::LaneId, ports::BreakerRow, time::Timestamp};
@@ -31,6 +34,8 @@ pub struct Gates {
 #[derive(Default)]
 struct Kept {
     gates: FxHashMap<LaneId, Entry>,
+    /// The limits of apps whose capabilities have gates.
+    apps: FxHashMap<AppKey, Weak<AppLimit>>,
     /// Counts uses, so that the longest unused is known.
     uses: u64,
     /// How many there may be until they are looked through again: more than the bound only while more are in use.
@@ -51,6 +56,11 @@ impl Gates {
     /// The gate of a lane, if it is there. It goes by the settings given from now on.
     pub fn get(&self, lane_id: LaneId, settings: &GateSettings, now: Timestamp) -> Option<Arc<CapabilityGate>> {
         let gate = self.lock().use_one(lane_id)?;
+        // Before the gate is locked: whoever asks all gates locks the map first.
+        if gate.is_of_other_app(settings) {
+            let app = self.lock().app(settings);
+            gate.join(settings.app, app);
+        }
         gate.adopt(settings, now);
         Some(gate)
     }
@@ -62,7 +72,8 @@ impl Gates {
             return gate;
         }
         all.forget_unused();
-        let (gate, used) = (Arc::new(CapabilityGate::new(settings, kept, now)), all.uses);
+        let app = all.app(settings);
+        let (gate, used) = (Arc::new(CapabilityGate::new(settings, app, kept, now)), all.uses);
         all.gates.insert(lane_id, Entry { gate: gate.clone(), used });
         gate
     }
@@ -92,6 +103,20 @@ impl Kept {
         let entry = self.gates.get_mut(&lane_id)?;
         entry.used = self.uses;
         Some(entry.gate.clone())
+    }
+
+    /// The limit of an app, shared with its other capabilities.
+    fn app(&mut self, settings: &GateSettings) -> Arc<AppLimit> {
+        if let Some(app) = self.apps.get(&settings.app).and_then(Weak::upgrade) {
+            return app;
+        }
+        // There are hardly more of them than gates.
+        if self.apps.len() >= GATES_MAX {
+            self.apps.retain(|_, app| app.strong_count() > 0);
+        }
+        let app = AppLimit::new(settings.app_concurrency_max);
+        self.apps.insert(settings.app, Arc::downgrade(&app));
+        app
     }
 
     /// Makes room. The breaker of what is forgotten is read from the store again; whoever is under way has a copy, and its gate stays.
@@ -132,7 +157,10 @@ mod tests {
         GateSettings {
             breaker: ManifestDefaults::default().breaker,
             slow_calls: None,
+            slow_after: Duration::from_secs(1),
             max_concurrency: 100,
+            app: AppKey { application: crate::ids::ApplicationId::from_uuid(Uuid::nil()), base_url: 0 },
+            app_concurrency_max: 100,
             hedge: None,
             canary_version: None,
         }

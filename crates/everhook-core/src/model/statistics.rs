@@ -140,11 +140,16 @@ pub enum AnswerCount {
     ShadowSame,
     /// In shadow mode, the app's answer was another, or there was none: counted beside one of the others.
     ShadowDifferent,
+    /// The app answered after the deadline of its callers: counted beside what these were answered with.
+    Late,
+    /// The caller was let through without the app: what the manifest says instead was used because the app's answer could not be. Counted beside
+    /// `Default` and `Fallback`.
+    FailedOpen,
 }
 
 impl AnswerCount {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::App,
         Self::Cache,
         Self::Default,
@@ -154,6 +159,8 @@ impl AnswerCount {
         Self::Fallback,
         Self::ShadowSame,
         Self::ShadowDifferent,
+        Self::Late,
+        Self::FailedOpen,
     ];
 
     /// Those that are the source of an answer: each call is counted under one of them.
@@ -171,6 +178,8 @@ impl AnswerCount {
             Self::Fallback => "fallback",
             Self::ShadowSame => "shadow_same",
             Self::ShadowDifferent => "shadow_different",
+            Self::Late => "late",
+            Self::FailedOpen => "failed_open",
         }
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{
     ids::{LaneId, SourceId},
     model::{AttemptStatistics, BreakdownTally, ClockReset, EndpointActivity, FailingRule, SourceTally, Tally},
-    ports::StoreError,
+    ports::{Alert, StoreError},
     time::Timestamp,
 };
 
@@ -20,6 +20,14 @@ pub trait Statistics: Send + Sync {
     /// # Errors
     /// [`StoreError::Unavailable`]: nothing was added, as far as is known. Adding again may then count twice.
     async fn add(&self, tallies: Vec<Tally>, rule: FailingRule) -> Result<(), StoreError>;
+
+    /// Adds tallies of capabilities to what is kept, as [`Statistics::add`] does, and keeps what organizations are to be notified of, in one atomic write.
+    /// Capabilities are never disabled, so that no rule is needed.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: nothing was written, as far as is known. Adding again may then count twice, but publishes nothing twice: an alert that
+    /// is there already stays as it is.
+    async fn add_calls(&self, tallies: Vec<Tally>, alerts: Vec<Alert>) -> Result<(), StoreError>;
 
     /// Adds what happened in parts of organizations to what is kept, in one atomic write. Where an organization has more parts of a kind than are told apart,
     /// new ones are counted under [`BreakdownKind::others`](crate::model::BreakdownKind::others).

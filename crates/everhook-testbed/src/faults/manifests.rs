@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, ApprovalId, DeliveryId, EventId, LaneId, OrganizationId},
     model::{
-        AppCheck, AppCheckPlan, AppHealth, Application, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw,
-        JobAnswer, JobAttempt, JobLane, JobProgress, JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
+        AppCheck, AppCheckPlan, AppHealth, Approval, ApprovalDecision, AuditEntry, CacheKey, CachedAnswer, FairDraw, JobAnswer, JobAttempt,
+        JobLane, JobProgress, JobRecord, KeptManifest, LaneAnswers, Page, PageRequest, SealedSecrets,
     },
     ports::{
         Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobProgressed,
-        JobStore, ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError,
+        JobStore, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, SecretsChange, StoreError,
     },
     time::Timestamp,
 };
@@ -27,14 +27,14 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
 
     async fn put_manifest(
         &self,
-        read: Application,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        through!(self, self.store.put_manifest(read, manifest, lanes, check, bounds, entry))
+        through!(self, self.store.put_manifest(change, lanes, check, alerts, bounds, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {

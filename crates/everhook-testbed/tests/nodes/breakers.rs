@@ -21,7 +21,11 @@ const UNTIL_NOTED: Duration = Duration::from_secs(12);
 const UNTIL_TOLD: Duration = Duration::from_secs(3);
 
 async fn put_manifest(node: &Node, app: &App) {
-    let ask = json!({ "path": "/ask", "timeout": 2_000, "fallback": [{ "type": "default", "static": "instead" }] });
+    put_with_timeout(node, app, 2_000).await;
+}
+
+async fn put_with_timeout(node: &Node, app: &App, timeout_ms: u64) {
+    let ask = json!({ "path": "/ask", "timeout": timeout_ms, "fallback": [{ "type": "default", "static": "instead" }] });
     let manifest = json!({ "base_url": app.url(), "capabilities": { "ask": ask } });
     let mut connection = Connection::new(node.server());
     connection.ask(Method::PUT, "/v1/applications/default/manifest", Some(&manifest)).await.expect("it is good");
@@ -29,7 +33,11 @@ async fn put_manifest(node: &Node, app: &App) {
 
 /// What a call at a node was answered with, and why the app's answer was not used.
 async fn call(node: &Node) -> (String, String) {
-    let answer = Connection::new(node.server()).ask(Method::POST, CALL, Some(&json!({ "payload": 1 }))).await.expect("an answer");
+    call_with(node, json!(1)).await
+}
+
+async fn call_with(node: &Node, payload: Value) -> (String, String) {
+    let answer = Connection::new(node.server()).ask(Method::POST, CALL, Some(&json!({ "payload": payload }))).await.expect("an answer");
     let app = answer["steps"].as_array().unwrap().iter().find(|step| step["step"] == "app").cloned().unwrap_or(Value::Null);
     (answer["source"].as_str().unwrap().to_owned(), app["reason"].as_str().unwrap_or_default().to_owned())
 }
@@ -87,4 +95,57 @@ async fn a_node_that_cannot_reach_the_app_opens_the_breaker_for_itself_alone() {
         assert_eq!(call(&free).await.0, "app", "it is there for this one");
     }
     assert!(call(&blocked).await.1.starts_with("circuit_open"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_has_no_answers_in_time_opens_the_breaker_for_itself_alone() {
+    let database = Database::create().await;
+    let nodes = start_nodes(2, &database.url(), &[]).await;
+    // What the second node sends is lost on its way: it says who it is in what it asks.
+    let app = App::start(|_, seen| if seen.body == b"2" { Answer::Hangs } else { good() }).await;
+    put_with_timeout(&nodes[0], &app, 400).await;
+    tokio::time::sleep(UNTIL_TOLD).await;
+    for node in &nodes {
+        assert_eq!(call(node).await.0, "app");
+    }
+    tokio::time::sleep(UNTIL_NOTED).await;
+    for _ in 0..5 {
+        let (source, reason) = call_with(&nodes[1], json!(2)).await;
+        assert!(source == "default" && reason.starts_with("timeout"), "{source}: {reason}");
+    }
+    assert!(call_with(&nodes[1], json!(2)).await.1.starts_with("circuit_open"));
+    tokio::time::sleep(UNTIL_TOLD).await;
+    for _ in 0..20 {
+        assert_eq!(call(&nodes[0]).await.0, "app", "it answers this one");
+    }
+    assert!(call_with(&nodes[1], json!(2)).await.1.starts_with("circuit_open"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_breaker_that_a_person_forces_is_forced_on_every_node() {
+    let database = Database::create().await;
+    let (nodes, app) = (start_nodes(2, &database.url(), &[]).await, App::answering(good()).await);
+    put_manifest(&nodes[0], &app).await;
+    tokio::time::sleep(UNTIL_TOLD).await;
+    for node in &nodes {
+        assert_eq!(call(node).await.0, "app");
+    }
+    let order = async |node: &Node, action: &str| {
+        let path = "/v1/applications/default/capabilities/ask/circuit-breaker";
+        let asked = Connection::new(node.server()).ask(Method::PATCH, path, Some(&json!({ "action": action }))).await;
+        asked.expect("the breaker obeys");
+    };
+    let wait_for = async |node: &Node, source: &str| {
+        let begun = std::time::Instant::now();
+        while call(node).await.0 != source {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the other node does not hear of it");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    order(&nodes[0], "force_open").await;
+    wait_for(&nodes[1], "default").await;
+    assert!(call(&nodes[1]).await.1.starts_with("circuit_open"));
+    // By the other one, back on the first.
+    order(&nodes[1], "reset").await;
+    wait_for(&nodes[0], "app").await;
 }

@@ -7,6 +7,7 @@ mod archiving;
 mod attempt_now;
 mod backfills;
 mod by_hand;
+mod calls;
 mod channels;
 mod clocks;
 mod crashes;

@@ -55,6 +55,8 @@ families! {
     SOURCE_LATENCY: Histogram "everhook_source_latency_seconds" "How long after the receipt of an event a delivery of it succeeded, without replays.";
     CALLS: Counter "everhook_calls_total" "Calls to apps, by the source of their answer.";
     FALLBACKS: Counter "everhook_call_fallbacks_total" "Calls that were answered by a fallback because the app could not.";
+    FAILED_OPEN: Counter "call_failed_open_total" "Calls that were let through without the app, by a default step of the fallback.";
+    LATE_ANSWERS: Counter "everhook_call_late_answers_total" "Answers of apps that came after the deadline of their callers.";
     SHADOWS: Counter "everhook_shadow_comparisons_total" "Answers of apps in shadow mode, by whether they matched the answer of the fallback.";
     SPANS: Counter "everhook_trace_spans_total" "Spans of traces, by result: exported, or dropped because the collector did not accept them in time.";
     CONNECTIONS: Gauge "everhook_client_connections" "Connections from clients.";

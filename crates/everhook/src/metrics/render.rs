@@ -291,6 +291,8 @@ fn calls(text: &mut Text, metrics: &Metrics) {
         samples.count(&[("source", source.as_str())], answered(source));
     }
     text.begin(&all::FALLBACKS).count(&[], answered(AnswerCount::Fallback));
+    text.begin(&all::FAILED_OPEN).count(&[], answered(AnswerCount::FailedOpen));
+    text.begin(&all::LATE_ANSWERS).count(&[], answered(AnswerCount::Late));
     let mut samples = text.begin(&all::SHADOWS);
     samples.count(&[("result", "same")], answered(AnswerCount::ShadowSame));
     samples.count(&[("result", "different")], answered(AnswerCount::ShadowDifferent));

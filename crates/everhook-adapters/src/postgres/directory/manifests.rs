@@ -3,11 +3,10 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, ScheduleVersion},
-    model::{
-        AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, RetrySchedule, SealedSecret,
-        SealedSecrets,
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, RetrySchedule, SealedSecret, SealedSecrets},
+    ports::{
+        Alert, Change, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError,
     },
-    ports::{Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -19,6 +18,7 @@ use super::{
         audit_log::conclude,
         collisions::retry_on_conflict,
         fault::Outcome,
+        outbox,
         reader::Reader,
         rows::{Columns, Key, Params},
         transaction::Tx,
@@ -49,16 +49,19 @@ impl ManifestStore for PostgresStore {
 
     async fn put_manifest(
         &self,
-        read: Application,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
         let lanes = with_versions(self, &lanes).await?;
-        let notify = self.schedule_of_owner(manifest.owner_email.as_ref()).await?;
-        changed!(self, manifest.organization, entry, |tx| put(&tx, (&read, &manifest), &lanes, check.as_ref(), bounds, notify))
+        let notify = self.schedule_of_owner(change.manifest.owner_email.as_ref()).await?;
+        changed!(self, change.manifest.organization, entry, |tx| put(
+            &tx,
+            &Written { change: &change, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds, notify }
+        ))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -91,14 +94,19 @@ async fn with_versions(store: &PostgresStore, lanes: &[JobLane]) -> Result<Versi
     Ok(VersionedLanes { ids: lanes.iter().map(|lane| lane.lane_id.key()).collect(), versions })
 }
 
-async fn put(
-    tx: &Tx<'_>,
-    (read, manifest): (&Application, &KeptManifest),
-    lanes: &VersionedLanes,
-    check: Option<&AppCheckPlan>,
+/// What is written with a manifest.
+struct Written<'a> {
+    change: &'a ManifestChange,
+    lanes: &'a VersionedLanes,
+    check: Option<&'a AppCheckPlan>,
+    alerts: &'a [Alert],
     bounds: ManifestBounds,
+    /// The version of the retry schedule of its owner's channel, if it names one.
     notify: Option<ScheduleVersion>,
-) -> Outcome<ManifestPut> {
+}
+
+async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
+    let Written { change: ManifestChange { read, manifest }, lanes, check, alerts, bounds, notify } = *written;
     let (organization, application) = (manifest.organization, manifest.application);
     if !applications::is_still(tx, read).await? {
         return Ok(ManifestPut::Outdated);
@@ -125,6 +133,7 @@ async fn put(
     // The lanes and their schedules are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
+    outbox::keep(tx, alerts).await?;
     Ok(ManifestPut::Kept)
 }
 

@@ -886,7 +886,7 @@ CREATE TABLE rollups (
     last_success_at bigint,
     last_failure_at bigint,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
-    answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 45),
+    answers bytea NOT NULL DEFAULT '' CHECK (length(answers) <= 55),
     -- Deliveries by the attempt that ended them, in the same way.
     deliveries bytea NOT NULL DEFAULT '' CHECK (length(deliveries) <= 20),
     PRIMARY KEY (lane, span, minute),

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
-    model::{AppCheckPlan, Application, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{Alert, Effect as _, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -14,6 +14,7 @@ use super::{
     super::{
         SqliteStore, app_health,
         fault::Outcome,
+        outbox,
         rows::{Columns, Key},
         schedule_json,
         transaction::Tx,
@@ -43,14 +44,21 @@ impl ManifestStore for SqliteStore {
 
     async fn put_manifest(
         &self,
-        read: Application,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
+        alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        self.change(2 + lanes.ids.len(), entry, move |tx| put(tx, (&read, &manifest), &lanes, check.as_ref(), bounds)).await
+        self.change(2 + lanes.len() + alerts.len(), entry, move |tx| {
+            let put = put(tx, &change, &lanes, check.as_ref(), bounds)?;
+            if put.took_place() {
+                alerts.iter().try_for_each(|alert| outbox::keep(tx, alert))?;
+            }
+            Ok(put)
+        })
+        .await
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {
@@ -64,7 +72,7 @@ impl ManifestStore for SqliteStore {
 
 fn put(
     tx: &mut Tx<'_>,
-    (read, manifest): (&Application, &KeptManifest),
+    ManifestChange { read, manifest }: &ManifestChange,
     lanes: &[JobLane],
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
@@ -78,7 +86,7 @@ fn put(
         return Ok(ManifestPut::Outdated);
     }
     let lanes_before = lanes_of_organization(tx, organization)?;
-    if let Some(refused) = refusal(tx, manifest, old.as_ref(), (&lanes.ids, &lanes_before), bounds)? {
+    if let Some(refused) = refusal(tx, manifest, old.as_ref(), (lanes, &lanes_before), bounds)? {
         return Ok(refused);
     }
     let written = tx.prepare(PUT)?.execute(params![

@@ -860,7 +860,7 @@ CREATE TABLE rollups (
     last_success_at INTEGER,
     last_failure_at INTEGER,
     -- What calls were answered with: for each source that has something its number (1 byte) and its count (4, little endian).
-    answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 45),
+    answers BLOB NOT NULL DEFAULT x'' CHECK (length(answers) <= 55),
     -- Deliveries by the attempt that ended them, in the same way.
     deliveries BLOB NOT NULL DEFAULT x'' CHECK (length(deliveries) <= 20),
     PRIMARY KEY (lane, span, minute),

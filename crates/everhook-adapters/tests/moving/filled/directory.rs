@@ -15,7 +15,7 @@ use everhook_core::{
         minute_of,
     },
     policy::presets,
-    ports::{Created, Decided, EndpointUpdated, ManifestPut, SecretsChange},
+    ports::{Created, Decided, EndpointUpdated, ManifestChange, ManifestPut, SecretsChange},
 };
 
 use super::{CACHED_HASH, DRAWN, Filled, JOB, ODD};
@@ -119,10 +119,16 @@ impl Filled {
         let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
         let read = store.application(organization, &Ref::Id(shop)).await.unwrap().unwrap();
         let put = store.put_manifest(
-            read,
-            KeptManifest { owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()), ..manifest(organization, shop, 1) },
+            ManifestChange {
+                read,
+                manifest: KeptManifest {
+                    owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()),
+                    ..manifest(organization, shop, 1)
+                },
+            },
             job_lanes([lane_id, callback_lane(shop)]),
             Some(check.clone()),
+            Vec::new(),
             BOUNDS,
             self.entry(AuditAction::ApplicationPutManifest),
         );

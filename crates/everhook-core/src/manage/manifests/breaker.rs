@@ -59,6 +59,7 @@ pub async fn command_breaker(
         match keep(line, change).await? {
             Some(newer) => row = Some(newer),
             None => {
+                line.calls.records.alerts_recorded.notify_one();
                 if let Some(row) = line.ports.breakers.breaker(lane_id).await? {
                     gate.apply_kept_breaker(&row, now);
                 }

@@ -1,18 +1,20 @@
-//! Withdrawing a canary: the manifest says so from now on, and the organization is notified.
+//! Withdrawing a canary: the manifest says so from now on, and the organization is notified, both in one write.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of, manifest_of};
 use crate::{
     calls::WithdrawnCanary,
     ids::Ref,
-    line::{Line, alert},
+    line::Line,
     manage::{Refusal, audit},
-    model::{AuditAction, Author, KeptManifest},
+    model::{AuditAction, Author, EventType, KeptManifest},
     policy::audit::changed,
+    ports::{Alert, ManifestChange},
 };
 
-/// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and publishes `canary.withdrawn`. Says whether it did.
+/// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and records `canary.withdrawn` with it. Says whether it did.
 ///
 /// # Errors
 /// [`Refusal::Store`] if the store cannot be reached: this node calls the canary no more all the same.
@@ -33,9 +35,11 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         // What the app answers and how it is checked stay as they are.
         let manifest = manifest_of(line, &new)?;
         let (lanes, check) = (lanes_of(line, &manifest, new.application), check_plan(line, &application, &manifest));
-        if is_kept(line.ports.manifests.put_manifest(application, new, lanes, check, BOUNDS, entry).await?)? {
+        let alerts = vec![alert_of(line, withdrawn, &why)];
+        let change = ManifestChange { read: application, manifest: new };
+        if is_kept(line.ports.manifests.put_manifest(change, lanes, check, alerts, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
-            notify(line, withdrawn, &why).await;
+            line.calls.records.alerts_recorded.notify_one();
             return Ok(true);
         }
     }
@@ -60,7 +64,7 @@ fn note(document: &str, capability: &str, at: &str, why: &str) -> Option<String>
     Some(document.to_string())
 }
 
-async fn notify(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
+fn alert_of(line: &Line, withdrawn: &WithdrawnCanary, why: &str) -> Alert {
     let data = json!({
         "organization_id": withdrawn.organization.to_string(),
         "application_id": withdrawn.application.to_string(),
@@ -68,11 +72,11 @@ async fn notify(line: &Line, withdrawn: &WithdrawnCanary, why: &str) {
         "manifest_version": withdrawn.version,
         "reason": why,
     });
-    if let Err(error) = alert::publish_now(line, withdrawn.organization, "canary.withdrawn", &data).await {
-        tracing::warn!(
-            error = &error as &dyn std::error::Error,
-            "cannot publish `canary.withdrawn`; the manifest says that the canary is withdrawn"
-        );
+    Alert {
+        id: line.ports.entropy.uuid(line.ports.clock.now()),
+        organization: withdrawn.organization,
+        event_type: EventType::parse("canary.withdrawn").expect("our own event types are well-formed"),
+        data: Bytes::from(data.to_string()),
     }
 }
 

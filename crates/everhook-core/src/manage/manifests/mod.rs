@@ -31,7 +31,7 @@ use crate::{
         presets,
         target::{self, TargetRules},
     },
-    ports::{ManifestBounds, ManifestPut, StoreError},
+    ports::{ManifestBounds, ManifestChange, ManifestPut, StoreError},
     time::Timestamp,
 };
 
@@ -77,7 +77,8 @@ pub async fn put(
         };
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
         let check = check_plan(line, &application, &manifest);
-        let put = line.ports.manifests.put_manifest(application.clone(), kept.clone(), lanes.clone(), check, BOUNDS, entry).await?;
+        let change = ManifestChange { read: application.clone(), manifest: kept.clone() };
+        let put = line.ports.manifests.put_manifest(change, lanes.clone(), check, Vec::new(), BOUNDS, entry).await?;
         if is_kept(put)? {
             line.health_checks_bell.notify_one();
             line.calls.forget(application.id);

@@ -37,7 +37,7 @@ pub fn summary(rule: &AlertRule, name: Option<&str>, value: f64, report: AlertRe
 
 /// What is away or fails is said without a comparison.
 fn of_server(rule: &AlertRule, value: f64, report: AlertReport) -> Option<String> {
-    let (length, count) = (written(value, AlertUnit::Seconds), short(value));
+    let (length, count) = (in_words(Duration::from_secs(value as u64)), short(value));
     let (lasts, over) = match rule.metric {
         AlertMetric::WorkersBusy => (format!("{count} % of the workers are busy."), "Fewer workers are busy again."),
         AlertMetric::RedisAway => (format!("Redis has been away for {length}."), "Redis is back."),
@@ -132,8 +132,8 @@ mod tests {
             ("endpoint_circuit_opened", Some("a"), 0.0, Resolved, "The circuit breaker of endpoint \"a\" is closed again."),
             ("dead_letters", Some("Acme"), 3.0, Fired, "The number of dead letters of organization \"Acme\" is 3, above 0."),
             ("server_depth", None, 12_000.0, Fired, "The number of waiting deliveries of the server is 12000, above 10000."),
-            ("database_away", None, 31.04, Fired, "The database has been away for 31 s."),
-            ("database_away", None, 86_431.0, Repeated, "The database has been away for 86431 s."),
+            ("database_away", None, 31.04, Fired, "The database has been away for 31 seconds."),
+            ("database_away", None, 86_431.0, Repeated, "The database has been away for 24 hours."),
             ("database_away", None, 0.0, Resolved, "The database is back."),
             ("database_failures", None, 5.0, Fired, "5 reads of the database in a row have failed."),
             ("server_workers_busy", None, 93.75, Fired, "93.8 % of the workers are busy."),

@@ -14,6 +14,7 @@ pub mod job_report;
 pub mod kept_answers;
 pub mod latency;
 pub mod manifest;
+pub mod pace;
 pub mod pick;
 pub mod quorum;
 pub mod shadow;

@@ -1,6 +1,6 @@
 //! When slow answers open a breaker that counts failures only: an app that hangs costs a few waits, not one for each caller. Pure.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::model::SlowCallRule;
 
@@ -15,21 +15,28 @@ pub struct SlowCalls {
 }
 
 impl SlowCalls {
-    /// A call took so long, answered or not. Says whether that opens the breaker; then counting begins again.
-    pub fn add(&mut self, took: Duration, rule: &SlowCallRule) -> bool {
-        let is_slow = took > rule.slower_than;
+    /// A call was slow or was not, answered or not. At least `calls_min` are remembered.
+    pub fn add(&mut self, is_slow: bool, calls_min: u32) {
         self.last.push_back(is_slow);
         self.slow += u32::from(is_slow);
-        // At least as many as the rule asks for.
-        if self.last.len() > CALLS_MAX.max(rule.calls_min as usize) {
+        if self.last.len() > CALLS_MAX.max(calls_min as usize) {
             self.slow -= u32::from(self.last.pop_front() == Some(true));
         }
+    }
+
+    /// Whether these open the breaker; then counting begins again.
+    pub fn trips(&mut self, rule: &SlowCallRule) -> bool {
         let calls = self.last.len() as u64;
         let trips = calls >= u64::from(rule.calls_min) && u64::from(self.slow) * 100 > calls * u64::from(rule.percentage);
         if trips {
             *self = Self::default();
         }
         trips
+    }
+
+    /// How many calls are remembered.
+    pub fn calls(&self) -> u32 {
+        u32::try_from(self.last.len()).unwrap_or(u32::MAX)
     }
 
     /// How many in a hundred of the last calls were slow, in whole numbers; 0 if there was none.
@@ -40,14 +47,22 @@ impl SlowCalls {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// A call took so long; says whether that opens the breaker.
+    fn add(calls: &mut SlowCalls, took: Duration, rule: &SlowCallRule) -> bool {
+        calls.add(took > rule.slower_than, rule.calls_min);
+        calls.trips(rule)
+    }
 
     const RULE: SlowCallRule = SlowCallRule { slower_than: Duration::from_millis(800), percentage: 50, calls_min: 20 };
 
     #[test]
     fn a_hanging_app_costs_twenty_waits() {
         let mut calls = SlowCalls::default();
-        assert_eq!((1..).find(|_| calls.add(Duration::from_secs(1), &RULE)), Some(20));
+        assert_eq!((1..).find(|_| add(&mut calls, Duration::from_secs(1), &RULE)), Some(20));
         assert_eq!(calls.percentage(), 0, "counting begins again");
     }
 
@@ -55,10 +70,10 @@ mod tests {
     fn half_of_them_is_not_more_than_half() {
         let mut calls = SlowCalls::default();
         for n in 0..1_000 {
-            assert!(!calls.add(Duration::from_millis(if n % 2 == 0 { 10 } else { 900 }), &RULE), "call {n}");
+            assert!(!add(&mut calls, Duration::from_millis(if n % 2 == 0 { 10 } else { 900 }), &RULE), "call {n}");
         }
         assert_eq!(calls.percentage(), 50);
         assert!(calls.last.len() <= CALLS_MAX);
-        assert!((0..10).any(|_| calls.add(Duration::from_millis(900), &RULE)));
+        assert!((0..10).any(|_| add(&mut calls, Duration::from_millis(900), &RULE)));
     }
 }

@@ -113,6 +113,10 @@ impl App {
         self.state.seen.lock().unwrap().len()
     }
 
+    pub fn at_once(&self) -> u32 {
+        self.state.at_once.load(Ordering::SeqCst)
+    }
+
     pub fn most_at_once(&self) -> u32 {
         self.state.most_at_once.load(Ordering::SeqCst)
     }

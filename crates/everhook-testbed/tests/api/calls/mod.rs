@@ -161,6 +161,37 @@ async fn the_caller_may_wait_for_less_by_a_field_or_a_header_and_never_for_more(
 }
 
 #[tokio::test]
+async fn the_time_that_a_caller_has_left_also_comes_as_a_header_of_a_call_and_of_a_batch() {
+    let given = Given::new(App::answering(Answer::Hangs).await, json!({ "timeout": 5_000 })).await;
+    let send = async |path: &str, left: &str, body: Value| {
+        let request = http::Request::post(given.path(path))
+            .header("authorization", format!("Bearer {}", given.server.admin))
+            .header("content-type", "application/json")
+            .header("x-timeout-ms", left)
+            .body(http_body_util::Full::new(bytes::Bytes::from(body.to_string())));
+        given.server.send(request.unwrap()).await
+    };
+    let in_time = |took: &Value| (160.0..200.0 + BUSY_SLACK.as_millis() as f64).contains(&took.as_f64().unwrap());
+    let problem = send("call/ask", "200", json!({ "payload": 1 })).await.problem(504);
+    assert!(in_time(&problem["duration_ms"]), "{problem}");
+    let left: u64 = given.app.seen()[0].header("x-timeout-ms").unwrap().parse().unwrap();
+    assert!((50..=180).contains(&left), "the app is told what is left of it: {left} ms");
+    // The shorter of both holds.
+    let problem = send("call/ask", "4000", json!({ "payload": 1, "timeout_ms": 200 })).await.problem(504);
+    assert!(in_time(&problem["duration_ms"]), "{problem}");
+    let calls = json!({ "calls": [{ "capability": "ask", "payload": 1 }, { "capability": "ask", "payload": 2 }] });
+    let begun = Instant::now();
+    let out = send("call-batch", "200", calls.clone()).await.expect(200);
+    assert!(begun.elapsed() < Duration::from_millis(200) + BUSY_SLACK, "{out}");
+    assert!(out["data"].as_array().unwrap().iter().all(|one| one["error"]["status"] == 504), "{out}");
+    for unfit in ["0", "-1", "soon", "99999999999"] {
+        send("call/ask", unfit, json!({ "payload": 1 })).await.problem(400);
+        send("call-batch", unfit, calls.clone()).await.problem(400);
+    }
+    given.server.stop().await;
+}
+
+#[tokio::test]
 async fn an_answer_that_does_not_match_the_schema_is_no_answer() {
     let schema = json!({ "type": "object", "required": ["winners"], "properties": { "winners": { "type": "array" } } });
     let given = Given::new(App::answering(ok()).await, json!({ "response_schema": schema })).await;

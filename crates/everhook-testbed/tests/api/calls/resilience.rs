@@ -146,3 +146,72 @@ async fn a_capability_has_statistics() {
     );
     given.server.stop().await;
 }
+
+#[tokio::test]
+async fn whoever_joins_an_equal_call_waits_until_their_own_deadline() {
+    let slow = Answer::After(Duration::from_millis(1_500), Box::new(ok()));
+    let given = Given::new(App::answering(slow).await, json!({ "timeout": 30_000 })).await;
+    let ask = |timeout_ms: u64| given.call(json!({ "payload": 1, "cache_key": "same", "timeout_ms": timeout_ms }));
+    let follower = async {
+        while given.app.count() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ask(20_000).await
+    };
+    let (first, follower) = tokio::join!(ask(700), follower);
+    assert_eq!(first.problem(504)["reason"], "timeout");
+    let follower = follower.expect(200);
+    assert_eq!((&follower["source"], given.app.count()), (&json!("app"), 1), "{follower}");
+    // Whoever waits for less than the one before is answered by then.
+    given.app.answer(Answer::Hangs);
+    let (longer, shorter) = tokio::join!(ask(2_500), async {
+        while given.app.count() == 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let begun = std::time::Instant::now();
+        let answer = ask(200).await;
+        (answer, begun.elapsed())
+    });
+    longer.problem(504);
+    assert_eq!(shorter.0.problem(504)["reason"], "timeout");
+    assert!(shorter.1 < Duration::from_millis(200) + super::BUSY_SLACK, "{:?}", shorter.1);
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_goes_away_takes_the_request_along_unless_its_answer_is_kept() {
+    let slow = Answer::After(Duration::from_secs(2), Box::new(ok()));
+    let given = Given::new(App::answering(slow).await, json!({ "timeout": 20_000, "cache": { "fresh": "1h" } })).await;
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it does not come about");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        begun.elapsed()
+    };
+    let leave = async |body: Value| {
+        let before = given.app.count();
+        let has_arrived = || given.app.count() > before;
+        tokio::select! {
+            answer = given.call(body) => panic!("it was answered: {}", answer.json()),
+            _ = until(&has_arrived) => {}
+        }
+    };
+    leave(json!({ "payload": 1 })).await;
+    let took = until(&|| given.app.at_once() == 0).await;
+    assert!(took < Duration::from_millis(1_500), "the app sees at once that nobody waits: {took:?}");
+    leave(json!({ "payload": 1, "cache_key": "k" })).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(given.app.at_once(), 1, "the request goes on");
+    until(&|| given.app.at_once() == 0).await;
+    let mut kept = Value::Null;
+    for _ in 0..100 {
+        kept = given.call(json!({ "payload": 1, "cache_key": "k" })).await.expect(200);
+        if kept["source"] == "cache" {
+            break;
+        }
+    }
+    assert_eq!((&kept["source"], given.app.count()), (&json!("cache"), 2), "{kept}");
+    given.server.stop().await;
+}

@@ -39,7 +39,7 @@ async fn calls_are_counted_by_capability_application_and_organization_and_by_wha
     let of_capability = counted(&given, "?application_id=default&capability=ask&window=1h", 5).await;
     assert_eq!(
         of_capability["answers"],
-        json!({ "total": 5, "app": 2, "cache": 1, "default": 2, "queued": 0, "pending": 0, "error": 0, "fallback": 2, "shadow_same": 0, "shadow_different": 0 })
+        json!({ "total": 5, "app": 2, "cache": 1, "default": 2, "queued": 0, "pending": 0, "error": 0, "fallback": 2, "failed_open": 2, "late": 0, "shadow_same": 0, "shadow_different": 0 })
     );
     let numbers = ["total", "success", "failure", "timeout", "success_rate"].map(|name| of_capability[name].as_f64().unwrap());
     assert_eq!(numbers, [4.0, 2.0, 2.0, 1.0, 50.0], "what came from the cache is no request");
@@ -49,6 +49,35 @@ async fn calls_are_counted_by_capability_application_and_organization_and_by_wha
     assert_eq!(given.server.get(&given.path("capabilities/ask/stats")).await.expect(200), of_capability);
     let nothing = given.server.get("/v1/stats?application_id=other").await.expect(200);
     assert_eq!((&nothing["total"], nothing.get("answers")), (&json!(0), None));
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn answers_without_the_app_and_answers_that_come_late_are_counted_apart() {
+    let late = Answer::After(Duration::from_millis(450), Box::new(ok()));
+    let fields = json!({ "timeout": 300, "fallback": [{ "type": "default", "static": 1 }, { "type": "error" }] });
+    let given = Given::new(App::answering(late).await, fields).await;
+    assert_eq!(given.call(json!({ "payload": 1 })).await.expect(200)["source"], "default");
+    let begun = Instant::now();
+    let answers = loop {
+        let stats = given.server.get("/v1/stats?application_id=default&capability=ask&window=1h").await.expect(200);
+        if stats["answers"]["late"] == 1 {
+            break stats["answers"].clone();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{stats}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!((&answers["total"], &answers["default"], &answers["failed_open"]), (&json!(1), &json!(1), &json!(1)), "{answers}");
+    let metrics = given.server.get("/metrics").await;
+    let metrics = String::from_utf8_lossy(&metrics.body);
+    for sample in ["call_failed_open_total 1", "everhook_call_late_answers_total 1"] {
+        assert!(metrics.lines().any(|line| line == sample), "{sample} is not in\n{metrics}");
+    }
+    // What fails closed is not counted.
+    given.put(json!({ "timeout": 300 })).await;
+    given.app.answer(Answer::Body(500, String::new()));
+    given.call(json!({ "payload": 1 })).await.problem(502);
+    assert_eq!(counted(&given, "?application_id=default&capability=ask", 2).await["answers"]["failed_open"], 1);
     given.server.stop().await;
 }
 

@@ -218,6 +218,11 @@ pub struct AnswersOut {
     error: u32,
     /// The number of calls that the fallback answered because the app's answer could not be used. They are also counted under their source.
     fallback: u32,
+    /// The number of calls that were let through without the app: answered by a `default` step of the fallback. They are also counted under `default`
+    /// and `fallback`.
+    failed_open: u32,
+    /// The number of answers of the app that came after the deadline of their callers.
+    late: u32,
     /// The number of calls in shadow mode in which the app answered the same as the fallback.
     shadow_same: u32,
     /// The number of calls in shadow mode in which it did not.
@@ -434,6 +439,8 @@ impl AnswersOut {
             pending: answers[AnswerCount::Pending],
             error: answers[AnswerCount::Error],
             fallback: answers[AnswerCount::Fallback],
+            failed_open: answers[AnswerCount::FailedOpen],
+            late: answers[AnswerCount::Late],
             shadow_same: answers[AnswerCount::ShadowSame],
             shadow_different: answers[AnswerCount::ShadowDifferent],
         })

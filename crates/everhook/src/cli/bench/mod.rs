@@ -6,15 +6,19 @@
 mod app;
 mod calls;
 mod children;
+mod fault_app;
+mod faults;
 mod large;
 mod load;
 mod marker;
 mod neighbors;
+mod picture_svg;
 mod procs;
 mod receive;
 mod report;
 mod scenarios;
 pub mod sink;
+mod under_fault;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -63,6 +67,10 @@ pub struct BenchArgs {
     /// Measure calls to an app instead: their overhead, and whether deadlines and limits hold when the app hangs, fails or has too much to do.
     #[arg(long, conflicts_with_all = ["scenario", "neighbors", "endpoints", "receive"])]
     calls: bool,
+    /// With `--calls`, also record what callers see while an app hangs for some seconds (with nothing, with a hand-written wrapper, and with Everhook) and draw
+    /// it in this file.
+    #[arg(long, value_name = "FILE", requires = "calls")]
+    svg: Option<PathBuf>,
     /// Measure `--endpoints` on a temporary server that keeps everything in this PostgreSQL database, which must be empty or of an earlier bench.
     #[arg(long, value_name = "URL", requires = "endpoints", conflicts_with = "server")]
     database: Option<String>,

@@ -105,7 +105,10 @@ fn follow(
     (status.id, status.silenced_until) = (record.id, record.silenced_until);
     let is_fine = measured != Measured::TooFewSamples && !is_broken(rule, measured);
     let is_open = record.stage == AlertStage::Firing;
-    if is_open && status.stage == AlertStage::Ok && is_fine && now.since(record.updated_at) > ABANDONED_AFTER {
+    let begin = |status: &AlertStatus| status.episodes.first().map(|episode| episode.fired_at);
+    // What was ended here may not be recorded yet.
+    let is_news = begin(status) != begin(record);
+    if is_open && is_news && status.stage == AlertStage::Ok && is_fine && now.since(record.updated_at) > ABANDONED_AFTER {
         // Whoever reported it is gone: its end is reported by whoever finds it.
         *status = record.clone();
     }
