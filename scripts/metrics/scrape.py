@@ -1,6 +1,6 @@
-"""Scrapes a server of its own with the official parser of Prometheus' client library, and checks the names.
+"""Scrapes a server of its own with the official parser of Prometheus' client library, and checks the names. With promtool, it lints them as well.
 
-Usage: scrape.py <everhook binary>
+Usage: scrape.py <everhook binary> [<promtool>]
 """
 
 import json
@@ -38,6 +38,13 @@ FAMILIES = {
     "webhook_rate_limit_hits",
     "webhook_circuit_blocked_deliveries",
     "notification_sent_count",
+}
+
+
+# What promtool says about names, which stay: the designs that Everhook follows write them so, and dashboards use them.
+KNOWN_COMPLAINTS = {
+    'endpoint_disabled_count non-histogram and non-summary metrics should not have "_count" suffix',
+    'notification_sent_count non-histogram and non-summary metrics should not have "_count" suffix',
 }
 
 
@@ -94,6 +101,16 @@ def check(address):
     print(f"the official parser read {len(kinds)} metrics")
 
 
+def lint(address, promtool):
+    checked = subprocess.run([promtool, "check", "metrics"], input=ask(address, "/metrics"), capture_output=True, text=True)
+    complaints = {line.strip() for line in (checked.stdout + checked.stderr).splitlines() if line.strip()}
+    new = sorted(complaints - KNOWN_COMPLAINTS)
+    assert not new, f"promtool: {new}"
+    # 3: it complained about something.
+    assert checked.returncode in ([3] if complaints else [0]), f"promtool ended with {checked.returncode}"
+    print(f"promtool has {len(complaints)} complaints, all of them known")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         address = free_address()
@@ -103,6 +120,8 @@ def main():
             try:
                 wait_until_ready(address)
                 check(address)
+                if len(sys.argv) > 2:
+                    lint(address, sys.argv[2])
             finally:
                 process.terminate()
                 process.wait(30)

@@ -259,6 +259,9 @@ async fn prepare(store: &SqliteStore, endpoints: usize) -> Result<Place, Failure
         name: name.to_owned(),
         kind,
         strict_event_types: false,
+        owner_email: None,
+        base_url: None,
+        health_path: None,
         created_at: now(),
     };
     let new = NewOrganization {

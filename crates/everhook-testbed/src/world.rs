@@ -312,7 +312,19 @@ impl World {
 
     fn application_of(&self, id: ApplicationId, name: &str, kind: ApplicationKind) -> Application {
         let (organization, name) = (self.organization, name.to_owned());
-        Application { id, organization, uid: None, name, kind, strict_event_types: false, created_at: BEGINNING }
+        Application {
+            id,
+            organization,
+            uid: None,
+            name,
+            kind,
+            strict_event_types: false,
+            owner_email: None,
+            base_url: None,
+            // Few scenarios are about health checks: their manifests name a health page.
+            health_path: None,
+            created_at: BEGINNING,
+        }
     }
 
     /// Who makes the changes of a scenario.

@@ -8,7 +8,7 @@ use everhook_core::{
         AlertScope, AppCheckPlan, AppHealth, AppStatus, ApplicationKind, AuditEntry, DeathCause, DisabledReason, EndpointState,
         FailingChecks, FailingRule, KeptBreaker, KeptStage, ProcessorKind, SourceStatistics, SourceTally, Stage, Tally, minute_of,
     },
-    ports::{BreakerChange, LaneMinute, Signal, SignalPage, SignalPlace, WatchedLane},
+    ports::{BreakerChange, LaneMinute, ManifestChange, Signal, SignalPage, SignalPlace, WatchedLane},
     time::Timestamp,
 };
 
@@ -218,9 +218,17 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     let given = Given::new().await;
     let entry = AuditEntry { organization: given.organization, ..entry() };
     let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: NOW };
+    let read = given.read_application().await;
     given
         .store
-        .put_manifest(manifest(given.organization, given.application, 1), Vec::new(), Some(check), Vec::new(), BOUNDS, entry)
+        .put_manifest(
+            ManifestChange { read: read, manifest: manifest(given.organization, given.application, 1) },
+            Vec::new(),
+            Some(check),
+            Vec::new(),
+            BOUNDS,
+            entry,
+        )
         .await
         .unwrap();
     let found = |failures: u32| AppHealth {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use everhook_core::{
     model::{AppCheck, AppCheckPlan, AppHealth, AppStatus, AuditEntry, FailingChecks},
-    ports::{Alert, Deleted, Effect as _},
+    ports::{Alert, Deleted, Effect as _, ManifestChange},
 };
 
 use super::{
     given::{Given, NOW, after, application, deletion, entry, event_type, id},
-    manifests::manifest,
+    manifests::{BOUNDS, manifest},
 };
 
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -35,7 +35,18 @@ impl Given {
         let entry = AuditEntry { organization: self.organization, ..entry() };
         let manifest = manifest(self.organization, self.application, version);
         assert!(
-            self.store.put_manifest(manifest, Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry).await.unwrap().took_place()
+            self.store
+                .put_manifest(
+                    ManifestChange { read: self.read_application().await, manifest },
+                    Vec::new(),
+                    check,
+                    Vec::new(),
+                    BOUNDS,
+                    entry
+                )
+                .await
+                .unwrap()
+                .took_place()
         );
     }
 
@@ -78,11 +89,11 @@ async fn checks_are_taken_in_turn_and_keep_their_part_of_the_interval() {
             given
                 .store
                 .put_manifest(
-                    manifest(given.organization, made.id, 1),
+                    ManifestChange { read: made.clone(), manifest: manifest(given.organization, made.id, 1) },
                     Vec::new(),
                     Some(check),
                     Vec::new(),
-                    super::manifests::BOUNDS,
+                    BOUNDS,
                     entry()
                 )
                 .await
@@ -136,7 +147,14 @@ async fn deleting_the_application_or_the_organization_ends_its_check() {
     assert!(
         given
             .store
-            .put_manifest(manifest(given.organization, shop.id, 1), Vec::new(), check, Vec::new(), super::manifests::BOUNDS, entry())
+            .put_manifest(
+                ManifestChange { read: shop.clone(), manifest: manifest(given.organization, shop.id, 1) },
+                Vec::new(),
+                check,
+                Vec::new(),
+                BOUNDS,
+                entry()
+            )
             .await
             .unwrap()
             .took_place()

@@ -71,9 +71,17 @@ async fn the_answers_of_an_organization_are_counted_by_lane() {
     let given = Given::new().await;
     let lanes = [LaneId::from_uuid(id()), LaneId::from_uuid(id())];
     let manifest = super::manifests::manifest(given.organization, given.application, 1);
+    let read = given.read_application().await;
     given
         .store
-        .put_manifest(manifest, super::manifests::job_lanes(lanes), None, Vec::new(), super::manifests::BOUNDS, super::given::entry())
+        .put_manifest(
+            everhook_core::ports::ManifestChange { read, manifest },
+            super::manifests::job_lanes(lanes),
+            None,
+            Vec::new(),
+            super::manifests::BOUNDS,
+            super::given::entry(),
+        )
         .await
         .unwrap();
     let strangers = LaneId::from_uuid(id());

@@ -232,15 +232,16 @@ async fn a_deleted_organization_is_forgotten_when_nothing_is_kept_of_it() {
 async fn what_was_counted_of_a_deleted_organization_and_its_apps_does_not_keep_it() {
     let given = Given::new().await;
     let other = organization();
-    let (of, default) = (other.organization.id, other.default.id);
+    let (of, default) = (other.organization.id, other.default.clone());
     given.store.create_organization(other, AuditEntry { organization: of, ..entry() }).await.unwrap();
     let lane_id = LaneId::from_uuid(id());
+    let manifest = super::manifests::manifest(of, default.id, 1);
     let putting = AuditEntry { organization: of, ..entry() };
     assert!(
         given
             .store
             .put_manifest(
-                super::manifests::manifest(of, default, 1),
+                everhook_core::ports::ManifestChange { read: default, manifest },
                 super::manifests::job_lanes([lane_id]),
                 None,
                 Vec::new(),

@@ -5,9 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref, RevisionNumber, ScheduleVersion, Uid},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, Backoff, BreakerConfig, Cursor, DisabledReason, Endpoint, EndpointState,
-        EventTypePattern, Jitter, OrderingMode, Organization, OrganizationLimits, PageRequest, PayloadStyle, RateLimit, RetrySchedule,
-        ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, Backoff, BreakerConfig, CheckChange, Cursor, DisabledReason, Endpoint,
+        EndpointState, EventTypePattern, Jitter, OrderingMode, Organization, OrganizationLimits, PageRequest, PayloadStyle, RateLimit,
+        RetrySchedule, ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, Strategy, Target,
     },
     ports::{Created, EndpointUpdated, Updated},
 };
@@ -77,12 +77,12 @@ async fn an_application_is_changed_as_it_was_read_or_not_at_all() {
     let given = Given::new().await;
     let read = given.store.application_row(given.application).await.unwrap().unwrap().application;
     let renamed = Application { name: "Shop".to_owned(), ..read.clone() };
-    assert_eq!(given.store.update_application(read.clone(), renamed.clone(), entry()).await.unwrap(), Updated::Updated);
+    assert_eq!(given.store.update_application(read.clone(), renamed.clone(), CheckChange::Keep, entry()).await.unwrap(), Updated::Updated);
     let named = Application { uid: uid("shop"), ..read.clone() };
-    assert_eq!(given.store.update_application(read, named, entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_application(read, named, CheckChange::Keep, entry()).await.unwrap(), Updated::Changed);
     assert_eq!(given.store.application_row(given.application).await.unwrap().unwrap().application, renamed);
     let unknown = application(given.organization);
-    assert_eq!(given.store.update_application(unknown.clone(), unknown, entry()).await.unwrap(), Updated::Changed);
+    assert_eq!(given.store.update_application(unknown.clone(), unknown, CheckChange::Keep, entry()).await.unwrap(), Updated::Changed);
 }
 
 #[tokio::test]
@@ -99,9 +99,9 @@ async fn an_applications_uid_and_name_are_its_own_within_its_organization() {
     let read = second.clone();
     given.store.create_application(second.clone(), entry()).await.unwrap();
     second.uid = uid("shop");
-    assert_eq!(given.store.update_application(read.clone(), second.clone(), entry()).await.unwrap(), Updated::UidTaken);
+    assert_eq!(given.store.update_application(read.clone(), second.clone(), CheckChange::Keep, entry()).await.unwrap(), Updated::UidTaken);
     (second.uid, second.name) = (None, "Shop".to_owned());
-    assert_eq!(given.store.update_application(read, second.clone(), entry()).await.unwrap(), Updated::NameTaken);
+    assert_eq!(given.store.update_application(read, second.clone(), CheckChange::Keep, entry()).await.unwrap(), Updated::NameTaken);
     second.id = ApplicationId::from_uuid(id());
     assert_eq!(given.store.create_application(second.clone(), entry()).await.unwrap(), Created::NameTaken);
     (second.uid, second.name) = (uid("shop"), "Other".to_owned());
@@ -255,7 +255,7 @@ async fn every_change_to_an_application_makes_a_new_version_of_its_configuration
     assert_eq!(given.config_version().await, version + 1);
     let read = given.store.application_row(given.application).await.unwrap().unwrap().application;
     let renamed = Application { name: "renamed".to_owned(), ..read.clone() };
-    given.store.update_application(read, renamed, entry()).await.unwrap();
+    given.store.update_application(read, renamed, CheckChange::Keep, entry()).await.unwrap();
     assert_eq!(given.config_version().await, version + 2);
 }
 

@@ -285,6 +285,9 @@ pub fn application(organization: OrganizationId) -> Application {
         name: id.to_string(),
         kind: ApplicationKind::Custom,
         strict_event_types: true,
+        owner_email: None,
+        base_url: None,
+        health_path: Some("/health".to_owned()),
         created_at: NOW,
     }
 }

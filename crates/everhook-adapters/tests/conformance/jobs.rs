@@ -158,7 +158,7 @@ async fn a_contract_test_takes_one_answer_without_a_delivery_and_goes_when_it_is
 async fn the_lanes_of_capabilities_are_among_the_definitions_with_their_schedules() {
     let given = Given::new().await;
     let names = ["b", "a"].map(|name| CapabilityName::parse(name).unwrap());
-    let schedules = [presets::job_retried(7, CallBackoff::Linear), presets::relay()];
+    let schedules = [presets::job_retried(Default::default(), 7, CallBackoff::Linear), presets::relay()];
     let lanes = |schedules: [RetrySchedule; 2]| -> Vec<JobLane> {
         names.iter().zip(schedules).map(|(name, schedule)| JobLane { lane_id: name.lane(given.application), schedule }).collect()
     };
@@ -169,7 +169,18 @@ async fn the_lanes_of_capabilities_are_among_the_definitions_with_their_schedule
     for (n, schedules) in [(1, schedules.clone()), (2, schedules.clone()), (3, [presets::job(), presets::relay()])] {
         let asked = lanes(schedules);
         let kept = manifest(given.organization, given.application, n);
-        let put = given.store.put_manifest(kept, asked.clone(), None, Vec::new(), super::manifests::BOUNDS, entry()).await.unwrap();
+        let put = given
+            .store
+            .put_manifest(
+                everhook_core::ports::ManifestChange { read: given.read_application().await, manifest: kept },
+                asked.clone(),
+                None,
+                Vec::new(),
+                super::manifests::BOUNDS,
+                entry(),
+            )
+            .await
+            .unwrap();
         assert!(put.took_place());
         let found = given.store.definitions(given.organization).await.unwrap();
         assert!(found.version > version, "publishers match again");

@@ -1,10 +1,10 @@
 //! Manifests, and what signs the requests to applications.
 
 use everhook_core::{
-    ids::{ApplicationId, LaneId, OrganizationId},
-    model::{AuditEntry, EventType, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
+    ids::{ApplicationId, LaneId, OrganizationId, Ref},
+    model::{Application, AuditEntry, EventType, FailingRule, JobLane, KeptManifest, SealedSecret, SealedSecrets, Tally, minute_of},
     policy::presets,
-    ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestPut, SecretsChange},
+    ports::{Alert, AuditFilter, Deleted, ManifestBounds, ManifestChange, ManifestPut, SecretsChange},
 };
 
 use super::{
@@ -18,7 +18,7 @@ pub const BOUNDS: ManifestBounds = ManifestBounds { manifests: 1_000, bytes: 1 <
 /// A manifest of this version.
 pub fn manifest(organization: OrganizationId, application: ApplicationId, version: i64) -> KeptManifest {
     let document = format!(r#"{{"base_url": "https://app.example", "n": {version}, "text": "ü\"\\"}}"#);
-    KeptManifest { application, organization, version, document, updated_at: after(version.unsigned_abs()) }
+    KeptManifest { application, organization, version, document, owner_email: None, updated_at: after(version.unsigned_abs()) }
 }
 
 /// Lanes whose jobs are retried as the preset says.
@@ -42,7 +42,22 @@ impl Given {
 
     async fn put_within(&self, bounds: ManifestBounds, manifest: &KeptManifest, lanes: Vec<LaneId>) -> ManifestPut {
         let entry = AuditEntry { organization: self.organization, ..entry() };
-        self.store.put_manifest(manifest.clone(), job_lanes(lanes), None, Vec::new(), bounds, entry).await.unwrap()
+        // One that is not there is as good as one that was changed.
+        let Some(read) = self.find_application(manifest.application).await else { return ManifestPut::Outdated };
+        self.store
+            .put_manifest(ManifestChange { read, manifest: manifest.clone() }, job_lanes(lanes), None, Vec::new(), bounds, entry)
+            .await
+            .unwrap()
+    }
+
+    /// An application as it is now.
+    pub async fn find_application(&self, id: ApplicationId) -> Option<Application> {
+        self.store.application(self.organization, &Ref::Id(id)).await.unwrap()
+    }
+
+    /// The application of the test as it is now.
+    pub async fn read_application(&self) -> Application {
+        self.find_application(self.application).await.expect("it is there")
     }
 
     fn secrets_change(&self, read: Option<SealedSecrets>, secrets: SealedSecrets) -> SecretsChange {
@@ -62,7 +77,18 @@ async fn what_an_organization_is_told_of_a_manifest_is_kept_with_it() {
     for (version, told) in [(2, 0), (1, 1)] {
         let entry = AuditEntry { organization: given.organization, ..entry() };
         let manifest = manifest(given.organization, given.application, version);
-        let put = given.store.put_manifest(manifest, Vec::new(), None, vec![alert.clone()], BOUNDS, entry).await.unwrap();
+        let put = given
+            .store
+            .put_manifest(
+                ManifestChange { read: given.read_application().await, manifest },
+                Vec::new(),
+                None,
+                vec![alert.clone()],
+                BOUNDS,
+                entry,
+            )
+            .await
+            .unwrap();
         assert_eq!((put == ManifestPut::Kept, given.store.pending(10).await.unwrap().len()), (told == 1, told));
     }
     assert_eq!(given.store.pending(10).await.unwrap(), [alert]);

@@ -39,6 +39,7 @@ mod lane_kinds_reads;
 pub mod manifests;
 pub mod operations;
 mod ordering;
+mod owners;
 mod parking;
 pub mod received;
 mod replaying;

@@ -127,10 +127,14 @@ impl State {
     }
 }
 
-/// What an answer is found by: the capability, the version of its manifest, and what the caller calls it.
+/// What an answer is found by: the capability, the version of its manifest, where the app is, and what the caller calls it.
 pub(super) fn key_of(capability: &OpenCapability, cache_key: &str) -> CacheKey {
     let mut hash = digest::Context::new(&digest::SHA256);
     hash.update(&capability.version.to_be_bytes());
+    // Where the manifest leaves it to the application, the app may move without a new version.
+    hash.update(capability.target.as_ref().map_or(&[], |target| target.written.as_bytes()));
+    // A URL has no line ends.
+    hash.update(b"\n");
     hash.update(cache_key.as_bytes());
     let hash = hash.finish().as_ref().try_into().expect("a SHA-256 has 32 bytes");
     CacheKey { lane_id: capability.lane_id, hash }

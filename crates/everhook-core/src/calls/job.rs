@@ -55,7 +55,7 @@ impl Calls {
         Ok(self.app(organization, &Ref::Id(application)).await?.and_then(|app| app.keys.clone()))
     }
 
-    /// Builds a request, signed as calls are; `None` if the manifest has no base URL.
+    /// Builds a request, signed as calls are; `None` if there is no base URL.
     pub(crate) fn build_job(&self, asked: JobRequest<'_>) -> Option<OutgoingRequest> {
         let (attempt, attempts_max) = asked.attempt;
         let mut request = self.build(&Outgoing {

@@ -164,7 +164,7 @@ impl Calls {
         let open = async {
             let kept = self.manifests.manifest(id).await?;
             let secrets = self.manifests.application_secrets(id).await?;
-            opening::open(self, organization, id, kept, secrets).await.map(|app| Some(Arc::new(app)))
+            opening::open(self, &application, kept, secrets).await.map(|app| Some(Arc::new(app)))
         };
         let Some(app) = self.reading.read(id, open).await? else { return Ok(None) };
         for capability in app.capabilities.values() {

@@ -10,7 +10,7 @@ use crate::{
     gates::{AppKey, GateSettings},
     ids::{ApplicationId, LaneId, OrganizationId},
     limits::evaluations::EVALUATION_TIMEOUT,
-    model::{Capability, CapabilityName, FallbackStep, KeptManifest, Manifest, SealedSecrets, SigningKey, Target},
+    model::{Application, Capability, CapabilityName, FallbackStep, KeptManifest, Manifest, SealedSecrets, SigningKey, Target},
     policy::{
         calls::{
             deadline,
@@ -58,7 +58,7 @@ pub struct OpenCapability {
     pub spec: Capability,
     /// What of it the gate goes by.
     pub gate_settings: GateSettings,
-    /// Where it is; `None` if the manifest has no base URL.
+    /// Where it is; `None` if neither the manifest nor the application has a base URL.
     pub(super) target: Option<Arc<Target>>,
     /// Where its canary is, and how many in a hundred calls go there.
     pub(super) canary: Option<(Arc<Target>, u32)>,
@@ -101,18 +101,18 @@ pub fn compile_schemas(manifest: &Manifest) -> Result<Vec<Option<Arc<Schema>>>, 
 /// Opens an application.
 pub(super) async fn open(
     calls: &Calls,
-    organization: OrganizationId,
-    application: ApplicationId,
+    of: &Application,
     kept: Option<KeptManifest>,
     secrets: Option<SealedSecrets>,
 ) -> Result<OpenApp, StoreError> {
+    let (organization, application) = (of.organization, of.id);
     let mut app = OpenApp { application, organization, capabilities: FxHashMap::default(), keys: None, bytes: CAPABILITY_BYTES };
     // Both are written before anything can be called.
     let (Some(kept), Some(secrets)) = (kept, secrets) else { return Ok(app) };
     let unfit = |words: String| StoreError::corrupt(format!("the manifest of the application {application} cannot be opened: {words}"));
     let document = serde_json::from_str(&kept.document).map_err(|error| unfit(error.to_string()))?;
     // URLs were checked when the manifest was put; each address is vetted again on every connect.
-    let read = manifest::read(&document, &calls.defaults, &|_| Ok(()));
+    let read = manifest::read(&document, None, &calls.defaults, &|_| Ok(()));
     let manifest = read.map_err(|faults| {
         unfit(faults.into_iter().map(|fault| format!("`{}` {}", fault.field, fault.reason)).collect::<Vec<_>>().join("; "))
     })?;
@@ -120,11 +120,12 @@ pub(super) async fn open(
     app.keys = Some(keys.clone());
     let (manifest, schemas) = compile(calls, organization, manifest).await?;
     app.bytes += kept.document.len() * 4;
-    let app_key = AppKey { application, base_url: hash_of(manifest.base_url.as_deref().unwrap_or_default()) };
+    let base_url = manifest.base_url(of).map(str::to_owned);
+    let app_key = AppKey { application, base_url: hash_of(base_url.as_deref().unwrap_or_default()) };
     let app_concurrency_max = manifest.capabilities.values().map(|spec| spec.max_concurrency).max().unwrap_or(1);
     for ((name, spec), schema) in manifest.capabilities.into_iter().zip(schemas) {
         app.bytes += CAPABILITY_BYTES + schema.as_ref().map_or(0, |schema| usize::try_from(schema.memory_bytes()).unwrap_or(usize::MAX));
-        let target = manifest.base_url.as_deref().map(|base_url| target(&url_of(base_url, &spec.path)).map_err(&unfit)).transpose()?;
+        let target = base_url.as_deref().map(|base_url| target(&url_of(base_url, &spec.path)).map_err(&unfit)).transpose()?;
         let canary = spec.canary.as_ref().filter(|canary| !canary.is_withdrawn);
         let canary =
             canary.map(|canary| Ok((self::target(&url_of(&canary.base_url, &spec.path))?, canary.percent))).transpose().map_err(&unfit)?;

@@ -16,7 +16,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use url::Url;
 
 use crate::{
-    ids::OrganizationId,
+    ids::{OrganizationId, Ref},
     line::{Line, alert::publish_pending},
     model::{AppCheck, AppHealth, Duty, EventType, Target},
     policy::calls::health::{self, Notice},
@@ -162,7 +162,10 @@ async fn make(line: &Arc<Line>, check: AppCheck, target: Arc<Target>) -> Result<
     };
     let found = health::after(check.found.as_ref(), seen, line.ports.clock.now(), report.duration);
     let notice = health::notice(check.found.as_ref(), &found);
-    let alerts = notice.map(|notice| alert(line, &check, &found, notice)).into_iter().collect();
+    let alerts = match notice {
+        Some(notice) => vec![alert(line, &check, &found, notice).await?],
+        None => Vec::new(),
+    };
     let is_kept = line.ports.app_health.keep_app_health(check.application, found, alerts).await?;
     if let Some(Notice::Unhealthy(failing)) = notice.filter(|_| is_kept) {
         line.calls.app_is_away(check.organization, check.application, failing.since).await?;
@@ -174,14 +177,17 @@ async fn make(line: &Arc<Line>, check: AppCheck, target: Arc<Target>) -> Result<
     Ok(())
 }
 
-fn alert(line: &Line, check: &AppCheck, found: &AppHealth, notice: Notice) -> Alert {
+async fn alert(line: &Line, check: &AppCheck, found: &AppHealth, notice: Notice) -> Result<Alert, StoreError> {
     let (event_type, failing) = match notice {
         Notice::Unhealthy(failing) => ("app.unhealthy", failing),
         Notice::Healthy(failing) => ("app.healthy", failing),
     };
+    // Read only now: few checks have something to report.
+    let application = line.ports.applications.application(check.organization, &Ref::Id(check.application)).await?;
     let data = json!({
         "organization_id": check.organization.to_string(),
         "application_id": check.application.to_string(),
+        "application_name": application.map(|application| application.name),
         "url": check.url,
         "status": found.status.as_str(),
         "detail": found.detail,
@@ -189,10 +195,10 @@ fn alert(line: &Line, check: &AppCheck, found: &AppHealth, notice: Notice) -> Al
         "failing_since": failing.since.to_string(),
         "checked_at": found.checked_at.to_string(),
     });
-    Alert {
+    Ok(Alert {
         id: line.ports.entropy.uuid(found.checked_at),
         organization: check.organization,
         event_type: EventType::parse(event_type).expect("our own event types are well-formed"),
         data: Bytes::from(data.to_string()),
-    }
+    })
 }

@@ -8,7 +8,7 @@ use crate::{
     catalog::Destination,
     ids::{ApplicationId, EndpointId, LaneId, OrganizationId, Ref, SourceId},
     line::Line,
-    model::{AlertScope, EndpointState, callback_lane},
+    model::{AlertScope, EmailAddress, EndpointState, callback_lane},
     policy::timeout::attempt_timeout,
     ports::StoreError,
 };
@@ -50,6 +50,17 @@ pub async fn name_of(line: &Line, subject: &Subject) -> Result<Option<String>, S
         }
         AlertScope::Server => Ok(None),
     }
+}
+
+/// The owner of its application: whom the manifest names, or else the application. `None` if neither does.
+pub async fn owner_of(line: &Line, subject: &Subject) -> Result<Option<EmailAddress>, StoreError> {
+    let Some(application) = subject.application else { return Ok(None) };
+    let manifest = line.ports.manifests.manifest(application).await?;
+    if let Some(owner) = manifest.and_then(|manifest| manifest.owner_email) {
+        return Ok(Some(owner));
+    }
+    let found = line.ports.applications.application(subject.organization, &Ref::Id(application)).await?;
+    Ok(found.and_then(|application| application.owner_email))
 }
 
 /// How long an attempt may take there; `None` if that is not known any more.

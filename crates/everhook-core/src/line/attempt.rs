@@ -213,7 +213,7 @@ async fn notify(
     schedule: &RetrySchedule,
 ) -> Result<Report, StoreError> {
     let address = match &to.channel.to {
-        ChannelTarget::Email(address) => address,
+        ChannelTarget::Admin(address) | ChannelTarget::Owner(address) => address,
         ChannelTarget::Service(service) => return service::notify(line, flight, to, service, event).await,
     };
     let Some(notifier) = &line.ports.notifier else { return Ok(email::unsendable(Unsendable::NoMailServer)) };

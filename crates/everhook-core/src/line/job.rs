@@ -86,7 +86,10 @@ pub(crate) async fn ask(
         at: line.ports.clock.now(),
     });
     let Some(request) = request else {
-        return Ok(without_request(failed(FailureCategory::ClientError, "the application's manifest has no `base_url`".to_owned())));
+        return Ok(without_request(failed(
+            FailureCategory::ClientError,
+            "neither the application nor its manifest has a `base_url`".to_owned(),
+        )));
     };
     let report = line.ports.transport.send(request).await;
     if matches!(report.sent, Sent::OutOfResources { .. }) {

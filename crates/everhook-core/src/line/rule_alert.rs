@@ -5,23 +5,32 @@ use serde_json::{Value, json};
 
 use crate::{
     line::Line,
-    model::{AlertScope, AlertStatus, EventType},
+    model::{AlertScope, AlertStatus, EmailAddress, EventType},
     policy::alerts::{AlertReport, server::ServerReport, words::summary},
     ports::Alert,
     time::Timestamp,
 };
 
+/// What is looked up for a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AlertAbout {
+    /// What people call the thing that it is about; `None` if it is not there any more.
+    pub name: Option<String>,
+    /// The owner of its application, if the alert is for the owner and there is an address.
+    pub owner: Option<EmailAddress>,
+}
+
 /// What is reported to an organization about an alert: an event `alert.fired`, also when it is repeated, or `alert.resolved`.
 ///
 /// The fields are what channels render, and what `docs/alerts.md` describes.
-pub fn of_rule(line: &Line, status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Timestamp) -> Alert {
-    let data = data(status, name, report, now);
+pub fn of_rule(line: &Line, status: &AlertStatus, about: &AlertAbout, report: AlertReport, now: Timestamp) -> Alert {
+    let data = data(status, about, report, now);
     as_alert(line, status, report, &data, now)
 }
 
 /// The same about the server, as this node noticed it. `is_sent` says that administrators were notified of it directly, so that their channels are not again.
 pub fn of_server(line: &Line, of: &ServerReport, is_sent: bool) -> Alert {
-    let mut data = data(&of.status, None, of.report, of.at);
+    let mut data = data(&of.status, &AlertAbout::default(), of.report, of.at);
     data["node"] = json!(line.node);
     data["sent_directly"] = json!(is_sent);
     as_alert(line, &of.status, of.report, &data, of.at)
@@ -35,7 +44,8 @@ fn dedupe_key(status: &AlertStatus) -> String {
     }
 }
 
-fn data(status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Timestamp) -> Value {
+fn data(status: &AlertStatus, about: &AlertAbout, report: AlertReport, now: Timestamp) -> Value {
+    let name = about.name.as_deref();
     let rule = &status.rule;
     let fired_at = status.episodes.first().map_or(status.since, |episode| episode.fired_at);
     let mut data = json!({
@@ -58,6 +68,7 @@ fn data(status: &AlertStatus, name: Option<&str>, report: AlertReport, now: Time
         "summary": summary(rule, name, status.value, report),
         "recipients": {
             "owner": rule.recipients.owner,
+            "owner_email": about.owner.as_ref().map(EmailAddress::as_str),
             "admins": rule.recipients.admins,
             "channels": rule.recipients.channels,
         },

@@ -1,14 +1,18 @@
 //! Applications: integrations inside an organization.
 
 use super::{
-    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, operations, refuse_faults, sources,
-    unexpected,
+    CHANGE_ROUNDS_MAX, Change, Conflict, Fault, Noun, Refusal, api_keys, audit, check_name, check_uid, manifests, operations, owners,
+    refuse_faults, sources, unexpected,
 };
 use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
-    model::{Application, ApplicationKind, AuditAction, Author},
-    policy::audit::{changed, made},
+    model::{Application, ApplicationKind, AuditAction, Author, CheckChange, DEFAULT_HEALTH_PATH, EmailAddress},
+    policy::{
+        audit::{changed, made},
+        calls::manifest::{fault_of_application_base_url, fault_of_path},
+        target::{self, TargetRules},
+    },
     ports::{Created, Deleted, StoreError, Updated},
 };
 
@@ -21,13 +25,19 @@ pub struct ApplicationChange {
     pub uid: Change<String>,
     /// Whether only types that the organization defined can be published to it.
     pub strict_event_types: Change<bool>,
+    /// Who gets the alerts about it; empty if the administrators do.
+    pub owner_email: Change<String>,
+    /// What the paths of its capabilities are appended to.
+    pub base_url: Change<String>,
+    /// Where its health is checked; empty if it is not.
+    pub health_path: Change<String>,
 }
 
 /// Makes an application.
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong or taken.
-pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Result<Application, Refusal> {
+pub async fn create(line: &Line, rules: &TargetRules, by: &Author, asked: ApplicationChange) -> Result<Application, Refusal> {
     let now = line.ports.clock.now();
     let mut application = Application {
         id: ApplicationId::from_uuid(line.ports.entropy.uuid(now)),
@@ -36,13 +46,22 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
         name: String::new(),
         kind: ApplicationKind::Custom,
         strict_event_types: false,
+        owner_email: None,
+        base_url: None,
+        health_path: Some(DEFAULT_HEALTH_PATH.to_owned()),
         created_at: now,
     };
-    apply(asked, &mut application)?;
+    apply(rules, asked, &mut application)?;
+    owners::check_count(line, by.organization, application.owner_email.as_ref()).await?;
     let note = made(&audit::of_application(&application));
     let entry = audit::entry(line, by, AuditAction::ApplicationCreate, application.id.as_uuid(), note);
     match line.ports.applications.create_application(application.clone(), entry).await? {
-        Created::Created => Ok(application),
+        Created::Created => {
+            if application.owner_email.is_some() {
+                owners::announce_change(line, by.organization);
+            }
+            Ok(application)
+        }
         Created::UidTaken => Err(uid_taken(&application)),
         Created::NameTaken => Err(Refusal::name_taken(&application.name)),
         Created::TooMany => {
@@ -56,21 +75,28 @@ pub async fn create(line: &Line, by: &Author, asked: ApplicationChange) -> Resul
 ///
 /// # Errors
 /// [`Refusal`] says what is wrong, missing or taken.
-pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: ApplicationChange) -> Result<Application, Refusal> {
+pub async fn change(
+    line: &Line,
+    rules: &TargetRules,
+    by: &Author,
+    of: &Ref<ApplicationId>,
+    asked: ApplicationChange,
+) -> Result<Application, Refusal> {
     let mut read = find(line, by.organization, of).await?;
     for _ in 0..CHANGE_ROUNDS_MAX {
-        check_built_in(&read, &asked)?;
-        let mut application = read.clone();
-        apply(asked.clone(), &mut application)?;
+        let application = checked(rules, asked.clone(), &read)?;
+        if application.owner_email != read.owner_email {
+            owners::check_count(line, by.organization, application.owner_email.as_ref()).await?;
+        }
         let note = changed(&audit::of_application(&read), &audit::of_application(&application));
         if note.says_nothing() {
             return Ok(read);
         }
         let entry = audit::entry(line, by, AuditAction::ApplicationUpdate, application.id.as_uuid(), note);
-        match line.ports.applications.update_application(read, application.clone(), entry).await? {
+        let check = manifests::check_change(line, &read, &application).await?;
+        match line.ports.applications.update_application(read.clone(), application.clone(), check.clone(), entry).await? {
             Updated::Updated => {
-                line.catalog.forget(application.id);
-                line.calls.forget(application.id);
+                announce_change(line, &read, &application, &check);
                 return Ok(application);
             }
             Updated::UidTaken => return Err(uid_taken(&application)),
@@ -80,6 +106,28 @@ pub async fn change(line: &Line, by: &Author, of: &Ref<ApplicationId>, asked: Ap
         }
     }
     Err(Refusal::concurrent_change("application"))
+}
+
+fn announce_change(line: &Line, read: &Application, changed: &Application, check: &CheckChange) {
+    line.catalog.forget(changed.id);
+    line.calls.forget(changed.id);
+    if read.owner_email != changed.owner_email {
+        owners::announce_change(line, changed.organization);
+    }
+    if *check != CheckChange::Keep {
+        line.health_checks_bell.notify_one();
+    }
+}
+
+/// An application as it would be after a change.
+///
+/// # Errors
+/// [`Refusal`] says what is wrong with it.
+pub(super) fn checked(rules: &TargetRules, asked: ApplicationChange, read: &Application) -> Result<Application, Refusal> {
+    check_built_in(read, &asked)?;
+    let mut application = read.clone();
+    apply(rules, asked, &mut application)?;
+    Ok(application)
 }
 
 /// Deletes an application. Nothing can be published to it from now on; its endpoints are deleted by `jobs::deletions`, within seconds unless there are
@@ -103,6 +151,8 @@ pub async fn delete(line: &Line, by: &Author, of: &Ref<ApplicationId>) -> Result
     line.catalog.forget(id);
     line.sources.forget_application(id);
     line.calls.forget(id);
+    // Its owner may have had a channel for it, by its own or by its manifest.
+    owners::announce_change(line, by.organization);
     sources::announce_deleted_processors(line, &processors);
     line.publishers.forget_application(id).await;
     api_keys::forget_revoked(line, &keys).await;
@@ -155,7 +205,7 @@ pub async fn find_named(line: &Line, organization: OrganizationId, name: &str) -
     }
 }
 
-fn apply(asked: ApplicationChange, application: &mut Application) -> Result<(), Refusal> {
+fn apply(rules: &TargetRules, asked: ApplicationChange, application: &mut Application) -> Result<(), Refusal> {
     let mut faults = Vec::new();
     match asked.name {
         Change::Keep if application.name.is_empty() => faults.push(Fault::new("name", "is required")),
@@ -165,7 +215,25 @@ fn apply(asked: ApplicationChange, application: &mut Application) -> Result<(), 
     asked.name.check("name", &mut faults, check_name).apply(&mut application.name, String::new());
     asked.uid.check("uid", &mut faults, check_uid).apply_to_option(&mut application.uid);
     asked.strict_event_types.apply(&mut application.strict_event_types, false);
+    asked.owner_email.check("owner_email", &mut faults, check_owner_email).apply_to_option(&mut application.owner_email);
+    let check_base_url = |base_url| check_base_url(rules, base_url);
+    asked.base_url.check("base_url", &mut faults, check_base_url).apply_to_option(&mut application.base_url);
+    asked.health_path.check("health_path", &mut faults, check_health_path).apply_to_option(&mut application.health_path);
     refuse_faults(faults)
+}
+
+fn check_owner_email(text: String) -> Result<EmailAddress, String> {
+    EmailAddress::parse(&text).map_err(|fault| fault.to_string())
+}
+
+/// Each address is vetted again on every connect.
+fn check_base_url(rules: &TargetRules, base_url: String) -> Result<String, String> {
+    let check_url = |url: &str| target::check(url, rules).map(|_| ()).map_err(|fault| fault.to_string());
+    fault_of_application_base_url(&base_url, &check_url).map_or(Ok(base_url), Err)
+}
+
+fn check_health_path(path: String) -> Result<String, String> {
+    fault_of_path(&path).map_or(Ok(path), |reason| Err(reason.to_owned()))
 }
 
 fn uid_taken(application: &Application) -> Refusal {

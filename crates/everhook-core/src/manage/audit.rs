@@ -13,10 +13,10 @@ use crate::{
     ids::{AuditEntryId, EndpointId, ScheduleId, Uid},
     line::Line,
     model::{
-        ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Dedupe, DedupeBy, Endpoint, EndpointState,
-        EventTypeDefinition, EventTypePattern, Jitter, NoticeSeverity, Operation, Organization, OrganizationSchedule, ProcessorKind,
-        RateLimit, RetrySchedule, Scope, SealedSecret, Selection, ServiceChannel, Source, SourceRateLimit, SourceResponse, Strategy,
-        TripRule,
+        ApiKey, Application, AuditAction, AuditEntry, AuditNote, Author, Backoff, BreakerConfig, Dedupe, DedupeBy, EmailAddress, Endpoint,
+        EndpointState, EventTypeDefinition, EventTypePattern, Jitter, NoticeSeverity, Operation, Organization, OrganizationSchedule,
+        ProcessorKind, RateLimit, RetrySchedule, Scope, SealedSecret, Selection, ServiceChannel, Source, SourceRateLimit, SourceResponse,
+        Strategy, TripRule,
     },
     policy::{
         audit::{Facts, MASK},
@@ -56,6 +56,9 @@ pub(super) fn of_application(application: &Application) -> Facts {
         .plain("name", &*application.name)
         .plain("uid", uid(application.uid.as_ref()))
         .plain("strict_event_types", application.strict_event_types)
+        .plain("owner_email", application.owner_email.as_ref().map(EmailAddress::as_str))
+        .plain("base_url", application.base_url.as_deref())
+        .plain("health_path", application.health_path.as_deref())
 }
 
 /// The schedule is shown by its name, or by its numbers if they are the endpoint's own.

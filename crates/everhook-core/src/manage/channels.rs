@@ -1,4 +1,5 @@
-//! Channels: where notifications are sent. Those of services are created, changed and deleted here; those of e-mail follow from `admin_emails`.
+//! Channels: where notifications are sent. Those of services are created, changed and deleted here; those of e-mail follow from `admin_emails` and
+//! `owner_email`.
 //!
 //! URLs and keys are sealed as they come in, and shown to nobody again.
 
@@ -80,7 +81,7 @@ pub async fn find(line: &Line, organization: OrganizationId, name: &str) -> Resu
 /// [`StoreError::Corrupt`] if it was sealed with another key.
 pub fn shown_target(line: &Line, channel: &Channel) -> Result<String, StoreError> {
     let service = match &channel.to {
-        ChannelTarget::Email(address) => return Ok(address.to_string()),
+        ChannelTarget::Admin(address) | ChannelTarget::Owner(address) => return Ok(address.to_string()),
         ChannelTarget::Service(service) => service,
     };
     if service.kind == ServiceKind::PagerDuty {
@@ -189,7 +190,9 @@ pub async fn test(line: &Line, organization: OrganizationId, name: &str) -> Resu
             let event = ServiceEvent { id: event, event_type: &event_type, data: text.as_bytes(), at: now, attempt: None };
             service::send(line, organization, channel.id, service, &event).await?
         }
-        ChannelTarget::Email(address) => send_mail(line, event, address, &notice::of_event(&event_type, &data)).await,
+        ChannelTarget::Admin(address) | ChannelTarget::Owner(address) => {
+            send_mail(line, event, address, &notice::of_event(&event_type, &data)).await
+        }
     };
     if let Sent::OutOfResources { error } = &report.sent {
         line.log_shortage(error);
@@ -224,7 +227,7 @@ async fn announce(line: &Line, organization: OrganizationId, channel: ChannelId)
 }
 
 fn follows_from_emails() -> Refusal {
-    let words = "an e-mail channel follows from `admin_emails` of its organization: change these".to_owned();
+    let words = "an e-mail channel follows from `admin_emails` of its organization, and from `owner_email` of applications and manifests: change these".to_owned();
     Refusal::Conflict(Conflict::BuiltIn, words)
 }
 

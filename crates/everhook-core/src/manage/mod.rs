@@ -24,6 +24,7 @@ pub mod manifests;
 pub mod notifications;
 pub mod operations;
 pub mod organizations;
+mod owners;
 pub mod received;
 pub mod schedules;
 pub mod sealing;

@@ -8,8 +8,8 @@ use crate::{
     ids::{ApiKeyId, ApplicationId, OrganizationId, Ref, Uid},
     line::Line,
     model::{
-        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_ORGANIZATION_UID, EmailAddress, Organization,
-        OrganizationLimits, PoolName,
+        ADMIN_EMAILS_MAX, Application, ApplicationKind, AuditAction, Author, DEFAULT_HEALTH_PATH, DEFAULT_ORGANIZATION_UID, EmailAddress,
+        Organization, OrganizationLimits, PoolName,
     },
     policy::audit::{changed, made},
     ports::{Created, Deleted, NewOrganization, StoreError, Updated},
@@ -279,6 +279,9 @@ fn built_in(line: &Line, of: &Organization, kind: ApplicationKind, name: &str) -
         name: name.to_owned(),
         kind,
         strict_event_types: false,
+        owner_email: None,
+        base_url: None,
+        health_path: Some(DEFAULT_HEALTH_PATH.to_owned()),
         created_at: of.created_at,
     }
 }

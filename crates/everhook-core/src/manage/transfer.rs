@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Change, Fault, Noun, Refusal, applications,
+    Fault, Noun, Refusal, applications,
     applications::ApplicationChange,
     endpoints::{self, EndpointChange, NewEndpoint},
     event_types::{self, EventTypeChange},
@@ -28,8 +28,8 @@ pub const ITEMS_MAX: usize = 1_000;
 /// A configuration, as written.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// Whether the application takes defined types only.
-    pub strict_event_types: Change<bool>,
+    /// What the application is changed to. Its name and uid stay.
+    pub application: ApplicationChange,
     /// Schedules of the organization, matched by their names.
     pub schedules: Vec<ScheduleChange>,
     /// Event types of the organization, matched by their names.
@@ -104,7 +104,7 @@ pub async fn import(
 ) -> Result<Imported, Refusal> {
     let found = line.ports.applications.application(by.organization, of).await?;
     let application = found.ok_or(Refusal::NotFound(Noun::Application))?;
-    let strict = configuration.strict_event_types.clone();
+    let asked = configuration.application.clone();
     let plan = plan(line, rules, application, configuration).await?;
     let imported = Imported {
         application: count(std::slice::from_ref(&plan.application)),
@@ -114,7 +114,7 @@ pub async fn import(
         sources: count(&plan.sources),
     };
     if mode == Mode::Write {
-        write(line, rules, by, plan, strict).await?;
+        write(line, rules, by, plan, asked).await?;
     }
     Ok(imported)
 }
@@ -149,9 +149,10 @@ async fn plan(line: &Line, rules: &TargetRules, application: Application, wanted
     let event_types = plan_event_types(line, &application, wanted.event_types, &mut faults).await?;
     let endpoints = plan_endpoints(line, rules, &application, wanted.endpoints, &names, &mut faults).await?;
     let sources = plan_sources(line, &application, wanted.sources, &mut faults).await?;
+    let changed = collect_faults(applications::checked(rules, wanted.application, &application), "application", &mut faults)?;
     refuse_faults(faults)?;
-    let strict = wanted.strict_event_types.requested().unwrap_or(application.strict_event_types);
-    let application = if strict == application.strict_event_types { Step::Keep } else { Step::Update(application, ()) };
+    let is_same = changed.is_none_or(|changed| changed == application);
+    let application = if is_same { Step::Keep } else { Step::Update(application, ()) };
     Ok(Plan { application, schedules, event_types, endpoints, sources })
 }
 
@@ -339,7 +340,7 @@ fn collect_faults<T>(checked: Result<T, Refusal>, at: &str, faults: &mut Vec<Fau
 }
 
 /// Schedules first: endpoints follow them.
-async fn write(line: &Line, rules: &TargetRules, by: &Author, plan: Plan, strict: Change<bool>) -> Result<(), Refusal> {
+async fn write(line: &Line, rules: &TargetRules, by: &Author, plan: Plan, asked: ApplicationChange) -> Result<(), Refusal> {
     for step in plan.schedules {
         match step {
             Step::Create(asked) => drop(schedules::create(line, by, asked).await?),
@@ -369,8 +370,7 @@ async fn write(line: &Line, rules: &TargetRules, by: &Author, plan: Plan, strict
         }
     }
     if let Step::Update(application, ()) = plan.application {
-        let asked = ApplicationChange { strict_event_types: strict, ..ApplicationChange::default() };
-        applications::change(line, by, &Ref::Id(application.id), asked).await?;
+        applications::change(line, rules, by, &Ref::Id(application.id), asked).await?;
     }
     Ok(())
 }

@@ -16,6 +16,20 @@ pub struct AppCheckPlan {
     pub first_at: Timestamp,
 }
 
+/// What a change of an application does to the health check of its app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckChange {
+    /// Nothing.
+    Keep,
+    /// It is checked as planned from now on, and no more if nothing is planned.
+    Replace {
+        /// The version of the manifest that the plan follows from; 0 if there was none.
+        manifest_version: i64,
+        /// How it is checked.
+        plan: Option<AppCheckPlan>,
+    },
+}
+
 /// The health check of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppCheck {

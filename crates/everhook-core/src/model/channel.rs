@@ -16,6 +16,9 @@ use crate::{
 /// How many administrators of an organization get its notifications by e-mail.
 pub const ADMIN_EMAILS_MAX: usize = 20;
 
+/// How many addresses of owners an organization may have, beside those of its administrators: its channels are read as a whole.
+pub const OWNER_EMAILS_MAX: usize = 1_000;
+
 /// How many channels of services an organization may have: each is a request for each notification.
 pub const CHANNELS_MAX: u32 = 20;
 
@@ -36,8 +39,10 @@ pub struct Channel {
 /// Whom a channel leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelTarget {
-    /// An administrator. It follows from `admin_emails`.
-    Email(EmailAddress),
+    /// An administrator of the organization. It follows from `admin_emails`.
+    Admin(EmailAddress),
+    /// An owner of applications who is no administrator. It follows from `owner_email` of applications and manifests.
+    Owner(EmailAddress),
     /// A service that somebody set up.
     Service(Box<ServiceChannel>),
 }
@@ -67,7 +72,7 @@ impl Channel {
     /// What it is addressed by: its name, or the e-mail address.
     pub fn name(&self) -> &str {
         match &self.to {
-            ChannelTarget::Email(address) => address.as_str(),
+            ChannelTarget::Admin(address) | ChannelTarget::Owner(address) => address.as_str(),
             ChannelTarget::Service(service) => service.name.as_str(),
         }
     }
@@ -75,7 +80,7 @@ impl Channel {
     /// The kind, on every wire.
     pub fn kind(&self) -> &'static str {
         match &self.to {
-            ChannelTarget::Email(_) => "email",
+            ChannelTarget::Admin(_) | ChannelTarget::Owner(_) => "email",
             ChannelTarget::Service(service) => service.kind.as_str(),
         }
     }
@@ -83,15 +88,15 @@ impl Channel {
     /// The e-mail address, if it leads to one.
     pub fn address(&self) -> Option<&EmailAddress> {
         match &self.to {
-            ChannelTarget::Email(address) => Some(address),
+            ChannelTarget::Admin(address) | ChannelTarget::Owner(address) => Some(address),
             ChannelTarget::Service(_) => None,
         }
     }
 
-    /// What somebody set up; `None` of an administrator.
+    /// What somebody set up; `None` of an e-mail address.
     pub fn service(&self) -> Option<&ServiceChannel> {
         match &self.to {
-            ChannelTarget::Email(_) => None,
+            ChannelTarget::Admin(_) | ChannelTarget::Owner(_) => None,
             ChannelTarget::Service(service) => Some(service),
         }
     }
@@ -106,7 +111,8 @@ impl Channel {
 }
 
 impl ChannelId {
-    /// Of the channel that leads to an organization's administrator. It follows from the two, so that an administrator who is removed and added again has the same lane.
+    /// Of the channel that leads to an e-mail address of an organization. It follows from the two, so that an address that is removed and added again has the same
+    /// lane.
     pub fn of_email(organization: OrganizationId, address: &EmailAddress) -> Self {
         let mut context = Context::new(&SHA256);
         context.update(organization.as_uuid().as_bytes());

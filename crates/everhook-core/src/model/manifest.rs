@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     ids::{ApplicationId, LaneId, OrganizationId, is_name_byte},
-    model::BreakerConfig,
+    model::{Application, BreakerConfig, EmailAddress},
     time::Timestamp,
 };
 
@@ -70,6 +70,8 @@ pub struct KeptManifest {
     pub version: i64,
     /// The JSON text.
     pub document: String,
+    /// The owner that it names.
+    pub owner_email: Option<EmailAddress>,
     /// When this version was written.
     pub updated_at: Timestamp,
 }
@@ -77,12 +79,41 @@ pub struct KeptManifest {
 /// A manifest that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// What the paths of the capabilities are behind; without it nothing can be called.
+    /// What the paths of the capabilities are behind; if it is `None`, the application's base URL.
     pub base_url: Option<String>,
-    /// Where its health is checked, behind the base URL; `None` if it is not.
-    pub health_path: Option<String>,
+    /// Who gets the alerts about the application; if it is `None`, the application's owner.
+    pub owner_email: Option<EmailAddress>,
+    /// Where its health is checked.
+    pub health_path: HealthPath,
     /// What it answers.
     pub capabilities: BTreeMap<CapabilityName, Capability>,
+}
+
+/// Where a manifest has the health of its app checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HealthPath {
+    /// Where the application says.
+    OfApplication,
+    /// Nowhere.
+    Off,
+    /// Behind the base URL.
+    At(String),
+}
+
+impl Manifest {
+    /// What the paths of the capabilities are behind; without it nothing can be called.
+    pub fn base_url<'a>(&'a self, application: &'a Application) -> Option<&'a str> {
+        self.base_url.as_deref().or(application.base_url.as_deref())
+    }
+
+    /// Where the health of the app is checked, behind the base URL; `None` if it is not.
+    pub fn health_path<'a>(&'a self, application: &'a Application) -> Option<&'a str> {
+        match &self.health_path {
+            HealthPath::OfApplication => application.health_path.as_deref(),
+            HealthPath::Off => None,
+            HealthPath::At(path) => Some(path),
+        }
+    }
 }
 
 /// A function that an application answers.

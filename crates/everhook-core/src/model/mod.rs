@@ -55,7 +55,7 @@ pub use alert::{
     AlertStage, AlertStatus, AlertUnit, OrganizationAlertRule,
 };
 pub use api_key::{ApiKey, ApiKeyHash, Scope, Scopes};
-pub use app_health::{AppCheck, AppCheckPlan, AppHealth, AppStatus, FailingChecks};
+pub use app_health::{AppCheck, AppCheckPlan, AppHealth, AppStatus, CheckChange, FailingChecks};
 pub use approval::{Approval, ApprovalDecision, ApprovalEnd, ApprovalStatus};
 pub use attempt::{Attempt, AttemptStatus, Cut, FailureCategory, PhaseTimes, Report, Response, RetryAfter, Sent};
 pub use audit::{Actor, AuditAction, AuditEntry, AuditNote, Author};
@@ -66,7 +66,7 @@ pub use breaker_facts::{BreakerCause, BreakerFacts, BreakerTransition, VoteCount
 pub use budget::{Budget, Credit, SlotRequest, TokenGrant, TokenRequest};
 pub use channel::{
     ADMIN_EMAILS_MAX, CHANNEL_NAME_CHARS_MAX, CHANNELS_MAX, Channel, ChannelCredentials, ChannelName, ChannelTarget, NoticeSeverity,
-    ServiceChannel, ServiceKind,
+    OWNER_EMAILS_MAX, ServiceChannel, ServiceKind,
 };
 pub use content_type::{CONTENT_TYPE_BYTES_MAX, ContentType};
 pub use dead_letter::{DeadLetter, DeadLetterStatus};
@@ -84,15 +84,15 @@ pub use job::{CapabilityLane, JOB_TOKENS_MAX, JobAnswer, JobAttempt, JobLane, Jo
 pub use lane_kind::LaneKind;
 pub use lane_policy::LanePolicy;
 pub use manifest::{
-    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, Hedge,
-    HedgeDelay, KeptManifest, LaneAnswers, Manifest, PickCount, SlowCallRule, callback_lane,
+    CacheAges, CacheKey, CachedAnswer, CallBackoff, CallMode, Canary, Capability, CapabilityName, FairDraw, FallbackStep, HealthPath,
+    Hedge, HedgeDelay, KeptManifest, LaneAnswers, Manifest, PickCount, SlowCallRule, callback_lane,
 };
 pub use operation::{
     DeadLetterSelection, ErasureCandidate, ErasureSelection, EventSelection, NewestDelivery, Operation, OperationKind, OperationStatus,
     Selection, Wanted,
 };
 pub use ordering::{ORDERING_KEY_BYTES_MAX, Order, OrderedBy, Ordering, OrderingKey, OrderingMode, Placement};
-pub use organization::{Application, ApplicationKind, DEFAULT_ORGANIZATION_UID, Organization, OrganizationLimits};
+pub use organization::{Application, ApplicationKind, DEFAULT_HEALTH_PATH, DEFAULT_ORGANIZATION_UID, Organization, OrganizationLimits};
 pub use page::{Cursor, Page, PageRequest};
 pub use parking::{AfterExpiry, Expiry, Parking, WAITS_FOR_BYTES_MAX, WaitsFor};
 pub use pool::{PoolAssignment, PoolName};

@@ -60,9 +60,18 @@ pub struct Application {
     pub kind: ApplicationKind,
     /// Whether only types that the organization defined can be published to it.
     pub strict_event_types: bool,
+    /// Who gets the alerts about it, unless its manifest names somebody; `None` if the administrators of its organization do.
+    pub owner_email: Option<EmailAddress>,
+    /// What the paths of its capabilities are appended to, unless its manifest says it.
+    pub base_url: Option<String>,
+    /// Where the health of its app is checked, behind the base URL, unless its manifest says it; `None` if it is not checked.
+    pub health_path: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
+
+/// Where the health of an app is checked if nobody says where.
+pub const DEFAULT_HEALTH_PATH: &str = "/health";
 
 /// What an application is for. Every organization is born with one `Default` and one `Operational`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,6 +88,7 @@ const BREAKER: &[Field] = &[
 const APP_HEALTH: &[Field] = &[
     field("organization_id", Id, Always),
     field("application_id", Id, Always),
+    field("application_name", Text, OrNull),
     field("url", Text, Always),
     field("status", Word(&["healthy", "degraded", "unhealthy", "unknown"]), Always),
     field("detail", Text, OrNull),
@@ -332,10 +333,11 @@ impl Kind {
                 "type": "object",
                 "properties": {
                     "owner": { "type": "boolean" },
+                    "owner_email": { "type": ["string", "null"] },
                     "admins": { "type": "boolean" },
                     "channels": { "type": "array", "items": { "type": "string" } },
                 },
-                "required": ["owner", "admins", "channels"],
+                "required": ["owner", "owner_email", "admins", "channels"],
             }),
         }
     }

@@ -38,7 +38,7 @@ pub fn preset(name: &str) -> Option<RetrySchedule> {
         "standard" => Some(standard()),
         "backoff" => Some(backoff()),
         "relay" => Some(relay()),
-        "job" => Some(job()),
+        JOB => Some(job()),
         "ingest" => Some(ingest()),
         "notify" => Some(notify()),
         "patient" => Some(patient()),
@@ -77,18 +77,45 @@ pub fn relay() -> RetrySchedule {
     }
 }
 
+/// The name of the preset for jobs.
+pub const JOB: &str = "job";
+
+/// The numbers of the preset `job`, which the operator may set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobRetry {
+    /// How many attempts at most, the first included.
+    pub max_attempts: u32,
+    /// The first delay.
+    pub initial_delay: Duration,
+    /// The longest delay.
+    pub max_delay: Duration,
+    /// The factor from one delay to the next.
+    pub multiplier: f64,
+}
+
+impl Default for JobRetry {
+    fn default() -> Self {
+        Self { max_attempts: 3, initial_delay: FIRST_DELAY, max_delay: Duration::from_secs(30), multiplier: DOUBLING }
+    }
+}
+
 /// For jobs: what an app is asked later.
 pub fn job() -> RetrySchedule {
+    job_by(JobRetry::default())
+}
+
+/// The same with other numbers.
+pub fn job_by(retry: JobRetry) -> RetrySchedule {
     RetrySchedule {
         jitter: Jitter::Share(0.3),
         timeout: Some(Duration::from_secs(30)),
-        ..named("job", 3, growing(FIRST_DELAY, DOUBLING, Duration::from_secs(30)))
+        ..named(JOB, retry.max_attempts, growing(retry.initial_delay, retry.multiplier, retry.max_delay))
     }
 }
 
 /// For the jobs of a capability whose manifest says how often its app is asked, and how the delays between that grow.
-pub fn job_retried(max_attempts: u32, backoff: CallBackoff) -> RetrySchedule {
-    let preset = job();
+pub fn job_retried(retry: JobRetry, max_attempts: u32, backoff: CallBackoff) -> RetrySchedule {
+    let preset = job_by(retry);
     if (max_attempts, backoff) == (preset.max_attempts, CallBackoff::Exponential) {
         return preset;
     }
@@ -222,9 +249,11 @@ mod tests {
 
     #[test]
     fn the_jobs_of_a_manifest_are_retried_as_it_says_and_otherwise_as_the_preset_does() {
-        assert_eq!(job_retried(3, CallBackoff::Exponential), job());
+        assert_eq!(job_retried(JobRetry::default(), 3, CallBackoff::Exponential), job());
+        let five = JobRetry { max_attempts: 5, ..JobRetry::default() };
+        assert_eq!(job_retried(five, 5, CallBackoff::Exponential), job_by(five));
         let delays = |attempts, backoff| {
-            let schedule = job_retried(attempts, backoff);
+            let schedule = job_retried(JobRetry::default(), attempts, backoff);
             assert_eq!((schedule.max_attempts, schedule.jitter, schedule.timeout), (attempts, job().jitter, job().timeout));
             assert_eq!(schedule.name.0, "manifest");
             let delay = |n| crate::policy::retry::nominal_delay(&schedule, n).as_secs();

@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// The health checks of apps. A check is made, moved and removed by the write that puts the manifest
-/// ([`ManifestStore::put_manifest`](crate::ports::ManifestStore::put_manifest)), and goes with its application.
+/// ([`ManifestStore::put_manifest`](crate::ports::ManifestStore::put_manifest)) or changes where the app is
+/// ([`ApplicationStore::update_application`](crate::ports::ApplicationStore::update_application)), and goes with its application.
 ///
 /// Every method fails with [`StoreError::Unavailable`] if the store cannot be reached, and then changed nothing, as far as is known.
 #[async_trait]

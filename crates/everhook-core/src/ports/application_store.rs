@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, EndpointId, OrganizationId, Ref},
-    model::{Application, ApplicationKind, AuditEntry, Operation, Page, PageRequest, Selection},
+    model::{Application, ApplicationKind, AuditEntry, CheckChange, Operation, Page, PageRequest, Selection},
     ports::{Created, Deleted, StoreError, Updated},
     time::Timestamp,
 };
@@ -16,7 +16,7 @@ use crate::{
 /// reached, and then changed nothing.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync {
-    /// Makes an application, if the organization's limits allow one more.
+    /// Makes an application, if the organization's limits allow one more. The channel of its owner follows from it.
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError>;
 
     /// Finds an application of an organization.
@@ -28,11 +28,18 @@ pub trait ApplicationStore: Send + Sync {
     /// Lists an organization's applications.
     async fn applications(&self, organization: OrganizationId, page: PageRequest) -> Result<Page<Application>, StoreError>;
 
-    /// Replaces what can be changed of an application, if nobody changed it since it was read.
-    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError>;
+    /// Replaces what can be changed of an application, if nobody changed it since it was read, nor the manifest that `check` follows from. The channels of
+    /// owners follow from it.
+    async fn update_application(
+        &self,
+        read: Application,
+        changed: Application,
+        check: CheckChange,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError>;
 
     /// Deletes an application that is not built in: from the end of this write on it is not found, nothing is published to it, its name and uid are
-    /// free, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_contents`](Self::delete_contents), and the data of its events to
+    /// free, its owner has no channel for it any more, and the keys that reach it alone are revoked. Its endpoints are left to [`delete_contents`](Self::delete_contents), and the data of its events to
     /// the operation, which begins in the same write.
     async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError>;
 

@@ -1,4 +1,4 @@
-//! Where channels of services are kept, beside those that follow from `admin_emails`.
+//! Where channels of services are kept, beside those that follow from `admin_emails` and `owner_email`.
 //!
 //! Beside the directory, because an organization has so few that they are read as a whole: by those who list them, and by the catalog with what else an
 //! organization defines.
@@ -28,7 +28,7 @@ pub trait ChannelStore: Send + Sync {
         entry: AuditEntry,
     ) -> Result<Created, StoreError>;
 
-    /// All channels of an organization, those of its administrators first, each by name.
+    /// All channels of an organization, those of e-mail first, each by name.
     async fn channels(&self, organization: OrganizationId) -> Result<Vec<Channel>, StoreError>;
 
     /// Replaces a channel of a service, if nobody changed it since `read_at` (its `updated_at` when it was read).

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::{
     ids::{ApplicationId, OrganizationId},
-    model::{AppCheckPlan, AuditEntry, JobLane, KeptManifest, SealedSecrets},
+    model::{AppCheckPlan, Application, AuditEntry, JobLane, KeptManifest, SealedSecrets},
     ports::{Alert, Effect, StoreError},
 };
 
@@ -17,12 +17,13 @@ pub trait ManifestStore: Send + Sync {
     /// The manifest of an application; `None` if it has none.
     async fn manifest(&self, application: ApplicationId) -> Result<Option<KeptManifest>, StoreError>;
 
-    /// Keeps a manifest, if its version is the next one (1 for the first) and its application is there, and makes the lanes of its capabilities that are not
-    /// there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as `check` says from now on,
-    /// and no more if it is `None`. What the organization is to be notified of is kept with it.
+    /// Keeps a manifest, if its version is the next one (1 for the first) and its application is still as it was read, and makes the lanes of its
+    /// capabilities that are not there yet. New deliveries to these keep the schedules that are given; those under way keep theirs. Its app is checked as
+    /// `check` says from now on, and no more if it is `None`. The channels of owners follow from it.
+    /// What the organization is to be notified of is kept with it.
     async fn put_manifest(
         &self,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         alerts: Vec<Alert>,
@@ -35,6 +36,15 @@ pub trait ManifestStore: Send + Sync {
 
     /// Keeps what signs from now on, if nobody changed it since it was `read` and the application is there. Says whether it did.
     async fn put_application_secrets(&self, change: SecretsChange, entry: AuditEntry) -> Result<bool, StoreError>;
+}
+
+/// A manifest that is to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestChange {
+    /// The application that it was checked for, as it was read.
+    pub read: Application,
+    /// The manifest.
+    pub manifest: KeptManifest,
 }
 
 /// What the manifests of one organization may have together.
@@ -53,7 +63,7 @@ pub struct ManifestBounds {
 pub enum ManifestPut {
     /// It is kept.
     Kept,
-    /// Its version is not the next one, or its application is not there.
+    /// Its version is not the next one, or its application was changed or deleted.
     Outdated,
     /// The organization would have more manifests than it may.
     TooMany,

@@ -110,7 +110,7 @@ pub use leases::{
     Departure, Heartbeat, Held, LEASE_GOOD_FOR, LEASE_RENEWED_EVERY, LEASE_TRUSTED_FOR, LEASE_WATCHED_FOR, LeaseRequest, Leases, Renewed,
     Roles, Terms,
 };
-pub use manifest_store::{ManifestBounds, ManifestPut, ManifestStore, SecretsChange};
+pub use manifest_store::{ManifestBounds, ManifestChange, ManifestPut, ManifestStore, SecretsChange};
 pub use notifier::{EmailMessage, Notifier};
 pub use operation_candidates::{EventCandidate, OperationCandidates, Scan, Scanned};
 pub use operation_store::{Begun, Cleared, Ending, OpenOperation, OperationEnded, OperationItem, OperationStore, Phase, SelectionStep};

@@ -11,7 +11,7 @@ use everhook_core::{
     },
     ports::{
         Alert, AppHealthStore, ApprovalFilter, ApprovalRequested, ApprovalStore, CallRecords, Decided, JobAnswered, JobProgressed,
-        JobStore, ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError,
+        JobStore, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, SecretsChange, StoreError,
     },
     time::Timestamp,
 };
@@ -27,14 +27,14 @@ impl<S: ManifestStore> ManifestStore for Faulty<S> {
 
     async fn put_manifest(
         &self,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         alerts: Vec<Alert>,
         bounds: ManifestBounds,
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
-        through!(self, self.store.put_manifest(manifest, lanes, check, alerts, bounds, entry))
+        through!(self, self.store.put_manifest(change, lanes, check, alerts, bounds, entry))
     }
 
     async fn application_secrets(&self, application: ApplicationId) -> Result<Option<SealedSecrets>, StoreError> {

@@ -73,7 +73,7 @@ impl Simulation {
     /// Makes the organization and its application's manifest. Nothing goes wrong yet.
     pub(super) async fn settle_caller(&mut self) {
         let calling = self.settle_neighbor("Calling").await;
-        let manifest = json!({ "base_url": APP, "capabilities": {
+        let manifest = json!({ "base_url": APP, "health_path": null, "capabilities": {
             AT_ONCE: { "path": "/sum", "timeout": "1s", "fallback": [{ "type": "default", "static": 0 }] },
             KEPT: { "path": KEPT_PATH, "timeout": "1s", "fallback": [{ "type": "cache", "ttl": "5m" }, { "type": "error" }] },
             LATER: { "path": "/report", "async": true, "timeout": "10m", "retry": { "max_attempts": 4, "backoff": "linear" } },

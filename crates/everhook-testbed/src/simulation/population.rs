@@ -55,9 +55,9 @@ impl Simulation {
         let mut homes = vec![default];
         if self.dice.below(2) == 0 {
             let asked = ApplicationChange { name: Change::Set("second".to_owned()), ..Default::default() };
-            homes.push(
-                applications::create(self.world.line(), &Author::server(organization), asked).await.expect("the application is made").id,
-            );
+            let (rules, by) = (target_rules(), Author::server(organization));
+            let made = applications::create(self.world.line(), &rules, &by, asked).await;
+            homes.push(made.expect("the application is made").id);
         }
         for application in homes {
             self.applications.push((tenant, application));

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{run, stderr, stdout};
 
-fn deploy() -> PathBuf {
+pub(super) fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
 }
 
@@ -144,15 +144,18 @@ async fn every_metric_that_the_alert_rules_and_the_dashboard_use_is_exported() {
     let answer = connection.send(http::Method::GET, "/metrics", "").await.unwrap_or_else(|error| panic!("/metrics: {error:#}"));
     let text = String::from_utf8_lossy(&answer.body);
     let exported: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let rules = read("prometheus/alerts.yaml");
-    // The name of a rule is no metric.
-    let rules: String =
-        rules.lines().filter(|line| !line.contains("alert:") && !line.contains("- name:")).map(|line| format!("{line}\n")).collect();
+    let rules = read("prometheus/alerts.yaml") + &read("prometheus/nodes.yaml");
+    // The name of a rule is no metric, and neither is what a comment says.
+    let rules: String = rules
+        .lines()
+        .filter(|line| !line.contains("alert:") && !line.contains("- name:") && !line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect();
     let dashboard: Value = serde_json::from_str(&read("grafana/everhook.json")).expect("the dashboard is JSON");
     let targets =
         dashboard["panels"].as_array().expect("panels").iter().flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
     let panels: String = targets.map(|target| format!("{}\n", target["expr"].as_str().expect("an expression"))).collect();
-    for (file, expressions) in [("prometheus/alerts.yaml", &rules), ("grafana/everhook.json", &panels)] {
+    for (file, expressions) in [("prometheus/*.yaml", &rules), ("grafana/everhook.json", &panels)] {
         let used = metrics_in(expressions);
         assert!(used.len() > 10, "deploy/{file} names {used:?}");
         let unknown: Vec<_> = used.difference(&exported).collect();

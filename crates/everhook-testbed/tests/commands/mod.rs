@@ -9,6 +9,7 @@ mod email;
 mod example_calls;
 mod full_disk;
 mod migrate;
+mod prometheus_rules;
 mod retention;
 mod sns;
 mod starting;

@@ -20,7 +20,8 @@ const CALLS_MAX: u32 = 300;
 
 const PAGE: PageRequest = PageRequest { limit: 100, cursor: Cursor::Newest };
 
-async fn world() -> World {
+/// A world in which rules are evaluated.
+pub(super) async fn settled_world() -> World {
     let mut world = World::new().await;
     world.alert_interval = secs(30);
     world.crash().await;
@@ -36,8 +37,14 @@ async fn attempts(world: &World, lane_id: impl Into<LaneId>, successes: u32, fai
     world.line().ports.statistics.add(vec![tally], FailingRule::default()).await.expect("the store answers");
 }
 
+/// How many health checks of the app have failed in a row.
+pub(super) async fn status_of_app(world: &World) -> u32 {
+    let check = world.line().ports.app_health.app_check(world.application).await.expect("the store answers");
+    check.and_then(|check| check.found).and_then(|found| found.failing).map_or(0, |failing| failing.count)
+}
+
 /// What was reported of a rule, oldest first.
-async fn told(world: &World, rule: &str) -> Vec<(String, Value)> {
+pub(super) async fn told(world: &World, rule: &str) -> Vec<(String, Value)> {
     let filter = EventFilter { application: Some(world.operational), ..EventFilter::default() };
     let events = world.line().ports.history.events(world.organization, filter, PAGE).await.expect("the store answers").rows;
     let mut told = Vec::new();
@@ -52,7 +59,7 @@ async fn told(world: &World, rule: &str) -> Vec<(String, Value)> {
     told
 }
 
-async fn types(world: &World, rule: &str) -> Vec<String> {
+pub(super) async fn types(world: &World, rule: &str) -> Vec<String> {
     told(world, rule)
         .await
         .into_iter()
@@ -84,7 +91,7 @@ const DROP: &str = "endpoint_success_rate_drop";
 
 #[tokio::test]
 async fn a_drop_of_the_success_rate_is_reported_once_repeated_after_a_day_and_reported_as_resolved() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     minutes(&mut world, &receiver, 2, 100, 5).await;
     assert_eq!(types(&world, DROP).await, [""; 0], "95 % is fine");
@@ -112,7 +119,7 @@ async fn a_drop_of_the_success_rate_is_reported_once_repeated_after_a_day_and_re
         "fired_at": status.since.to_string(),
         "repeat": false,
         "summary": data["summary"],
-        "recipients": { "owner": true, "admins": false, "channels": [] },
+        "recipients": { "owner": true, "owner_email": null, "admins": false, "channels": [] },
     });
     assert_eq!(*data, expected);
     assert!(data["summary"].as_str().unwrap().contains("below 90 %"), "{}", data["summary"]);
@@ -134,7 +141,7 @@ async fn a_drop_of_the_success_rate_is_reported_once_repeated_after_a_day_and_re
 
 #[tokio::test]
 async fn a_restart_reads_the_last_hour_again_and_reports_nothing_twice() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     minutes(&mut world, &receiver, 2, 0, 30).await;
     assert_eq!(types(&world, DROP).await, ["alert.fired"]);
@@ -148,7 +155,7 @@ async fn a_restart_reads_the_last_hour_again_and_reports_nothing_twice() {
 
 #[tokio::test]
 async fn without_traffic_an_alert_waits_a_day_before_it_is_over() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     minutes(&mut world, &receiver, 1, 0, 30).await;
     world.pass(mins(10)).await;
@@ -162,7 +169,7 @@ async fn without_traffic_an_alert_waits_a_day_before_it_is_over() {
 
 #[tokio::test]
 async fn a_silenced_alert_is_reported_when_the_silence_is_over() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     minutes(&mut world, &receiver, 1, 0, 30).await;
     let id = status(&world, DROP).await.id;
@@ -181,7 +188,7 @@ async fn a_silenced_alert_is_reported_when_the_silence_is_over() {
 
 #[tokio::test]
 async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let receiver = world.endpoint().create().await;
     let off = AlertRuleChange { enabled: Change::Set(false), ..AlertRuleChange::default() };
     alert_rules::change(world.line(), &world.author(), RuleReach::Organization, &named(DROP), off).await.expect("it is off");
@@ -203,7 +210,10 @@ async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() 
     minutes(&mut world, &receiver, 3, 98, 2).await;
     let told_once = told(&world, "mine").await;
     assert_eq!(told_once.len(), 1);
-    assert_eq!(told_once[0].1["recipients"], serde_json::json!({ "owner": true, "admins": false, "channels": ["ops"] }));
+    assert_eq!(
+        told_once[0].1["recipients"],
+        serde_json::json!({ "owner": true, "owner_email": null, "admins": false, "channels": ["ops"] })
+    );
     minutes(&mut world, &receiver, 1, 0, 300).await;
     assert_eq!(types(&world, DROP).await, [""; 0], "it is off");
     alert_rules::delete(world.line(), &world.author(), RuleReach::Organization, &named("mine")).await.expect("it is gone");
@@ -214,7 +224,7 @@ async fn rules_of_an_organization_are_applied_and_their_end_ends_their_alerts() 
 
 #[tokio::test]
 async fn an_open_circuit_and_dead_letters_are_reported_and_what_is_operational_is_not() {
-    let mut world = world().await;
+    let mut world = settled_world().await;
     let telling = world.operational;
     let deaf = world.endpoint().of(telling).wanting("*").answering(500).retrying_after([]).create().await;
     let receiver = world.endpoint().answering(500).retrying_after([]).create().await;
@@ -268,7 +278,7 @@ async fn whatever_call_of_the_store_fails_an_alert_is_reported_once() {
         let mut passing = 0;
         loop {
             assert!(passing < CALLS_MAX, "the story makes fewer calls");
-            let mut world = world().await;
+            let mut world = settled_world().await;
             let receiver = world.endpoint().create().await;
             attempts(&world, receiver.id, 0, 30).await;
             world.faults.plan(passing, kind);

@@ -11,6 +11,7 @@ use everhook_core::{
         sources::{self, Captured, NewSource, SourceChange},
     },
     model::{Author, PauseMode, Secret, Source},
+    policy::{address::AddressRules, target::TargetRules},
     ports::Clock as _,
     sources::OpenSource,
 };
@@ -79,7 +80,8 @@ async fn sources_of_a_deleted_application_are_not_found() {
     let mut world = World::new().await;
     let (line, by) = (world.line(), owner(&world).await);
     let shop = ApplicationChange { name: Change::Set("Shop".to_owned()), ..ApplicationChange::default() };
-    let shop = applications::create(line, &by, shop).await.unwrap();
+    let rules = TargetRules { allow_http: false, allow_amqp: false, addresses: AddressRules::public_only() };
+    let shop = applications::create(line, &rules, &by, shop).await.unwrap();
     create(&world, &by, "kept").await;
     let settings = SourceChange { name: Change::Set("gone".to_owned()), kind: Change::Set("none".to_owned()), ..SourceChange::default() };
     let gone = sources::create(line, &by, NewSource { application: Some(shop.id.to_string()), settings }).await.unwrap();

@@ -37,12 +37,12 @@ pub struct AppHealthOut {
     #[schema(required = true)]
     application_uid: Option<String>,
     /// `healthy`, `degraded` (it answers its health check, but one of its `checks` is not ok, calls fail, or they are slow), `unhealthy` (it does not
-    /// answer its health check) or `unknown` (it was not checked yet, or its manifest has no `health_path`).
+    /// answer its health check) or `unknown` (it was not checked yet, or its health is not checked).
     #[schema(value_type = AppStatusWord)]
     status: &'static str,
     /// What is wrong, in words.
     reasons: Vec<String>,
-    /// The health page; null if the manifest has no `health_path`.
+    /// The health page; null if the health of the app is not checked.
     #[schema(required = true)]
     url: Option<String>,
     #[schema(format = DateTime, required = true)]

@@ -37,6 +37,15 @@ pub struct ApplicationOut {
     kind: &'static str,
     /// Whether only defined event types can be published to it.
     strict_event_types: bool,
+    /// Gets the alerts about it, unless its manifest names an owner; null if the administrators of the organization do.
+    #[schema(required = true, format = Email)]
+    owner_email: Option<String>,
+    /// What the paths of its capabilities are appended to, unless its manifest has a `base_url`.
+    #[schema(required = true)]
+    base_url: Option<String>,
+    /// Where the health of its app is checked, behind the base URL, unless its manifest has a `health_path`; null if it is not.
+    #[schema(required = true)]
+    health_path: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
 }
@@ -53,6 +62,9 @@ impl From<Application> for ApplicationOut {
                 ApplicationKind::Custom => "custom",
             },
             strict_event_types: application.strict_event_types,
+            owner_email: application.owner_email.map(|email| email.to_string()),
+            base_url: application.base_url,
+            health_path: application.health_path,
             created_at: application.created_at.to_string(),
         }
     }
@@ -61,7 +73,7 @@ impl From<Application> for ApplicationOut {
 /// An application. An update needs only the changed fields.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"name": "Billing", "uid": "billing"}))]
+#[schema(example = json!({"name": "Billing", "uid": "billing", "owner_email": "billing@example.com", "base_url": "https://billing.example.com"}))]
 pub struct ApplicationIn {
     /// A name for people, unique in the organization. Required at creation.
     #[serde(default)]
@@ -75,6 +87,19 @@ pub struct ApplicationIn {
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     strict_event_types: Field<bool>,
+    /// Gets the alerts about it, unless its manifest names an owner. Null: the administrators of the organization do.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = Email, max_length = 254)]
+    owner_email: Field<String>,
+    /// What the paths of its capabilities are appended to, unless its manifest has a `base_url`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 1_000)]
+    base_url: Field<String>,
+    /// Where the health of its app is checked, behind the base URL, unless its manifest has a `health_path`. `/health` if absent at creation; null: it is not
+    /// checked.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, max_length = 1_024)]
+    health_path: Field<String>,
 }
 
 /// The same, where it creates one.
@@ -86,7 +111,14 @@ impl Creates for ApplicationIn {
 
 impl From<ApplicationIn> for ApplicationChange {
     fn from(asked: ApplicationIn) -> Self {
-        Self { name: asked.name.0, uid: asked.uid.0, strict_event_types: asked.strict_event_types.0 }
+        Self {
+            name: asked.name.0,
+            uid: asked.uid.0,
+            strict_event_types: asked.strict_event_types.0,
+            owner_email: asked.owner_email.0,
+            base_url: asked.base_url.0,
+            health_path: asked.health_path.0,
+        }
     }
 }
 
@@ -102,7 +134,8 @@ pub async fn create(
     _query: NoParams,
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
-    let made = run_to_completion(async move { applications::create(&api.line, &caller.author(), asked.into()).await }).await??;
+    let made =
+        run_to_completion(async move { applications::create(&api.line, &api.targets, &caller.author(), asked.into()).await }).await??;
     Ok(json(StatusCode::CREATED, &ApplicationOut::from(made)))
 }
 
@@ -178,7 +211,7 @@ pub async fn change(
     Named(of): Named<ApplicationId>,
     JsonBody(asked): JsonBody<ApplicationIn>,
 ) -> Result<Response, ApiError> {
-    let change = async move { applications::change(&api.line, &caller.author(), &of, asked.into()).await };
+    let change = async move { applications::change(&api.line, &api.targets, &caller.author(), &of, asked.into()).await };
     let changed = run_to_completion(change).await??;
     Ok(json(StatusCode::OK, &ApplicationOut::from(changed)))
 }

@@ -44,7 +44,7 @@ pub fn routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(stats))
 }
 
-/// A manifest as its owner wrote it: `base_url` and `capabilities`. docs/apps.md describes every field.
+/// A manifest as its owner wrote it: `base_url`, `owner_email`, `health_path` and `capabilities`. docs/apps.md describes every field.
 #[derive(Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Object)]

@@ -10,7 +10,9 @@ use axum::{
 use everhook_core::{
     ids::{ApplicationId, OrganizationId},
     manage::{
-        Change, Fault, endpoints as endpoint_cases,
+        Change, Fault,
+        applications::ApplicationChange,
+        endpoints as endpoint_cases,
         schedules::Known,
         sources as source_cases,
         transfer::{self, Configuration, Counts, ITEMS_MAX, Imported, Mode},
@@ -32,7 +34,7 @@ use super::{
     run_to_completion,
     schedules::{ScheduleConfigOut, ScheduleIn, ScheduleOut},
     sources::{self, SourceConfigOut, SourceIn},
-    wire::{HIDDEN, Named, NoParams, Object, Params, bounded_list, json},
+    wire::{Field, HIDDEN, Named, NoParams, Object, Params, bounded_list, json},
 };
 use crate::memory::Charge;
 
@@ -70,6 +72,23 @@ pub struct ConfigurationOut {
 #[derive(Serialize, ToSchema)]
 pub struct ApplicationConfigOut {
     strict_event_types: bool,
+    #[schema(required = true)]
+    owner_email: Option<String>,
+    #[schema(required = true)]
+    base_url: Option<String>,
+    #[schema(required = true)]
+    health_path: Option<String>,
+}
+
+impl From<Application> for ApplicationConfigOut {
+    fn from(application: Application) -> Self {
+        Self {
+            strict_event_types: application.strict_event_types,
+            owner_email: application.owner_email.map(|email| email.to_string()),
+            base_url: application.base_url,
+            health_path: application.health_path,
+        }
+    }
 }
 
 /// What to export.
@@ -119,6 +138,27 @@ pub struct ConfigurationIn {
 #[serde(deny_unknown_fields)]
 pub struct ApplicationConfigIn {
     strict_event_types: Option<bool>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    owner_email: Field<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    base_url: Field<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    health_path: Field<String>,
+}
+
+impl From<ApplicationConfigIn> for ApplicationChange {
+    fn from(asked: ApplicationConfigIn) -> Self {
+        Self {
+            strict_event_types: asked.strict_event_types.map_or(Change::Keep, Change::Set),
+            owner_email: asked.owner_email.0,
+            base_url: asked.base_url.0,
+            health_path: asked.health_path.0,
+            ..Self::default()
+        }
+    }
 }
 
 /// What an import did, or would do.
@@ -256,7 +296,6 @@ impl ConfigurationIn {
         if self.version != Some(i64::from(VERSION)) {
             return Err(ApiError::invalid(vec![Fault::new("version", format!("must be {VERSION}"))]));
         }
-        let strict = self.application.and_then(|Object(application)| application.strict_event_types);
         let mut endpoints = Vec::with_capacity(self.endpoints.len());
         for (index, Object(endpoint)) in self.endpoints.into_iter().enumerate() {
             let mut faults = Vec::new();
@@ -279,7 +318,7 @@ impl ConfigurationIn {
         let sources = self.sources.into_iter().enumerate().map(|(index, Object(source))| source.into_imported(index));
         let event_types = self.event_types.into_iter().map(|Object(definition)| definition.try_into());
         Ok(Configuration {
-            strict_event_types: strict.map_or(Change::Keep, Change::Set),
+            application: self.application.map(|Object(application)| application.into()).unwrap_or_default(),
             schedules: self.retry_schedules.into_iter().map(|Object(schedule)| schedule.into()).collect(),
             event_types: event_types.collect::<Result<_, ApiError>>()?,
             endpoints,
@@ -308,7 +347,7 @@ async fn configuration(api: &Api, caller: &Caller, application: Application, wit
     }
     Ok(ConfigurationOut {
         version: VERSION,
-        application: ApplicationConfigOut { strict_event_types: application.strict_event_types },
+        application: application.into(),
         endpoints,
         sources,
         event_types: event_types.into_iter().map(EventTypeConfigOut::from).collect(),

@@ -195,6 +195,9 @@ pub struct ServeArgs {
     /// The sender of e-mail: an address, or Name <address>
     #[arg(long, value_name = "ADDRESS")]
     pub smtp_from: Option<String>,
+    /// Show this name as the sender of e-mail; one in --smtp-from wins
+    #[arg(long, value_name = "NAME")]
+    pub smtp_from_name: Option<String>,
     /// The administrators of the organization `default`, who get an e-mail when an endpoint is disabled: addresses, separated by commas
     #[arg(long, value_name = "ADDRESSES")]
     pub admin_emails: Option<String>,
@@ -237,6 +240,18 @@ pub struct ServeArgs {
     /// How many successes close the circuit breaker of a capability again [default: 3]
     #[arg(long, value_name = "N")]
     pub call_breaker_successes: Option<String>,
+    /// How often a job is attempted at most [default: 3]
+    #[arg(long, value_name = "N")]
+    pub job_retry_max_attempts: Option<String>,
+    /// How long before a job is attempted again for the first time [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub job_retry_initial_delay: Option<String>,
+    /// The longest time between two attempts at a job [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub job_retry_max_delay: Option<String>,
+    /// The factor from one of these delays to the next [default: 2]
+    #[arg(long, value_name = "NUMBER")]
+    pub job_retry_multiplier: Option<String>,
     /// How often apps with a health page are checked [default: 5m]
     #[arg(long, value_name = "DURATION")]
     pub app_health_check_interval: Option<String>,

@@ -12,7 +12,7 @@ const OTHER_VARIABLES: [&str; 4] = ["url", "key", "log", "config"];
 
 /// Names that other platforms have for some of our settings. Bare numbers are milliseconds where a length of time is meant, or days where the name says so.
 /// Ours win.
-const OTHER_NAMES: [(&str, &str); 18] = [
+const OTHER_NAMES: [(&str, &str); 25] = [
     ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "call_timeout_quiz_answer"),
     ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "call_timeout_winner_selection"),
     ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "call_timeout_participant_registration"),
@@ -25,6 +25,13 @@ const OTHER_NAMES: [(&str, &str); 18] = [
     ("ENDPOINT_DISABLE_DAYS", "endpoint_disable_after"),
     ("HEALTH_CHECK_CRON", "health_check_cron"),
     ("ADMIN_EMAIL_LIST", "admin_emails"),
+    ("SMTP_FROM_NAME", "smtp_from_name"),
+    ("WEBHOOK_RETRY_MAX_ATTEMPTS", "job_retry_max_attempts"),
+    ("WEBHOOK_RETRY_INITIAL_DELAY", "job_retry_initial_delay"),
+    ("WEBHOOK_RETRY_MAX_DELAY", "job_retry_max_delay"),
+    ("WEBHOOK_RETRY_BACKOFF_MULTIPLIER", "job_retry_multiplier"),
+    ("PLATFORM_URL", "public_url"),
+    ("WEBHOOK_METRICS_RETENTION_DAYS", "retention_rollups"),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint"),
     ("OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers"),
     ("OTEL_TRACES_SAMPLER", "traces_sampler"),
@@ -124,6 +131,7 @@ pub(super) const KNOWN: &[Known] = &[
     setting("spool_max", None),
     secret("smtp"),
     setting("smtp_from", None),
+    setting("smtp_from_name", None),
     setting("admin_emails", None),
     setting("brand", Some("Everhook")),
     setting("pagerduty_url", Some("https://events.pagerduty.com/v2/enqueue")),
@@ -138,6 +146,10 @@ pub(super) const KNOWN: &[Known] = &[
     setting("call_breaker_failures", Some("5")),
     setting("call_breaker_sleep", Some("60s")),
     setting("call_breaker_successes", Some("3")),
+    setting("job_retry_max_attempts", Some("3")),
+    setting("job_retry_initial_delay", Some("1s")),
+    setting("job_retry_max_delay", Some("30s")),
+    setting("job_retry_multiplier", Some("2")),
     setting("app_health_check_interval", Some("5m")),
     setting("app_health_check_timeout", Some("5s")),
     setting("alert_interval", Some("30s")),
@@ -237,8 +249,8 @@ pub(super) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
 fn with_unit(name: &str, value: &str) -> String {
     let is_bare = !value.trim().is_empty() && value.trim().bytes().all(|byte| byte.is_ascii_digit());
     let unit = match name {
-        "endpoint_warning_after" | "endpoint_disable_after" => "d",
-        "call_breaker_sleep" => "ms",
+        "endpoint_warning_after" | "endpoint_disable_after" | "retention_rollups" => "d",
+        "call_breaker_sleep" | "job_retry_initial_delay" | "job_retry_max_delay" => "ms",
         _ if name.starts_with("call_timeout") || name.starts_with("app_health_check") => "ms",
         _ => return value.to_owned(),
     };
@@ -314,6 +326,7 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "spool_max" => &args.spool_max,
         "smtp" => &args.smtp,
         "smtp_from" => &args.smtp_from,
+        "smtp_from_name" => &args.smtp_from_name,
         "brand" => &args.brand,
         "pagerduty_url" => &args.pagerduty_url,
         "slack_url" => &args.slack_url,
@@ -328,6 +341,10 @@ fn flag<'a>(args: &'a ServeArgs, name: &str) -> Option<&'a str> {
         "call_breaker_failures" => &args.call_breaker_failures,
         "call_breaker_sleep" => &args.call_breaker_sleep,
         "call_breaker_successes" => &args.call_breaker_successes,
+        "job_retry_max_attempts" => &args.job_retry_max_attempts,
+        "job_retry_initial_delay" => &args.job_retry_initial_delay,
+        "job_retry_max_delay" => &args.job_retry_max_delay,
+        "job_retry_multiplier" => &args.job_retry_multiplier,
         "app_health_check_interval" => &args.app_health_check_interval,
         "app_health_check_timeout" => &args.app_health_check_timeout,
         "alert_interval" => &args.alert_interval,

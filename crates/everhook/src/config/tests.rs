@@ -409,3 +409,94 @@ fn endpoints_that_fail_are_treated_as_it_is_written_also_under_the_names_of_othe
         assert!(faults.contains(words), "{name}={value}: {faults}");
     }
 }
+
+/// What is in force of a setting where one variable is set, as `everhook config` shows it.
+fn in_force(variable: &str, value: &str, name: &str) -> Option<String> {
+    // Of those that need others, these are there.
+    let args = ServeArgs {
+        smtp: Some("smtp://localhost:25".to_owned()),
+        smtp_from: Some("everhook@example.com".to_owned()),
+        ..ServeArgs::default()
+    };
+    let loaded = args.load_from(environment(&[(variable, value)])).unwrap_or_else(|faults| panic!("{variable}={value}: {faults}"));
+    let setting = loaded.settings.iter().find(|setting| setting.name == name).unwrap_or_else(|| panic!("there is no {name}"));
+    setting.shown().map(str::to_owned)
+}
+
+#[test]
+fn variables_of_other_platforms_are_understood_with_their_units() {
+    let table = [
+        ("WEBHOOK_TIMEOUT_QUIZ_ANSWER", "1500", "call_timeout_quiz_answer", "1500ms"),
+        ("WEBHOOK_TIMEOUT_WINNER_SELECTION", "5000", "call_timeout_winner_selection", "5000ms"),
+        ("WEBHOOK_TIMEOUT_PARTICIPANT_REGISTRATION", "3s", "call_timeout_participant_registration", "3s"),
+        ("WEBHOOK_TIMEOUT_DEFAULT", "10000", "call_timeout", "10000ms"),
+        ("CIRCUIT_BREAKER_FAILURE_THRESHOLD", "7", "call_breaker_failures", "7"),
+        ("CIRCUIT_BREAKER_RECOVERY_TIMEOUT", "60000", "call_breaker_sleep", "60000ms"),
+        ("CIRCUIT_BREAKER_SUCCESS_THRESHOLD", "4", "call_breaker_successes", "4"),
+        ("WEBHOOK_RETRY_MAX_ATTEMPTS", "5", "job_retry_max_attempts", "5"),
+        ("WEBHOOK_RETRY_INITIAL_DELAY", "2000", "job_retry_initial_delay", "2000ms"),
+        ("WEBHOOK_RETRY_MAX_DELAY", "60000", "job_retry_max_delay", "60000ms"),
+        ("WEBHOOK_RETRY_BACKOFF_MULTIPLIER", "1.5", "job_retry_multiplier", "1.5"),
+        ("APP_HEALTH_CHECK_INTERVAL", "300000", "app_health_check_interval", "300000ms"),
+        ("APP_HEALTH_CHECK_TIMEOUT", "5000", "app_health_check_timeout", "5000ms"),
+        ("WEBHOOK_METRICS_RETENTION_DAYS", "30", "retention_rollups", "30d"),
+        ("PLATFORM_URL", "https://platform.example.com/", "public_url", "https://platform.example.com/"),
+        ("DISABLE_FAILING_ENDPOINTS", "observe", "disable_failing_endpoints", "observe"),
+        ("ENDPOINT_WARNING_DAYS", "2", "endpoint_warning_after", "2d"),
+        ("ENDPOINT_DISABLE_DAYS", "6", "endpoint_disable_after", "6d"),
+        ("HEALTH_CHECK_CRON", "0 9 * * *", "health_check_cron", "0 9 * * *"),
+        ("SMTP_FROM_NAME", "Hook0 System", "smtp_from_name", "Hook0 System"),
+        ("ADMIN_EMAIL_LIST", "a@example.com,b@example.com", "admin_emails", "a@example.com,b@example.com"),
+    ];
+    for (variable, value, name, expected) in table {
+        assert_eq!(in_force(variable, value, name).as_deref(), Some(expected), "{variable}");
+    }
+}
+
+#[test]
+fn mail_is_from_the_name_that_is_written_beside_the_address() {
+    let sender = |from: &str, name: &str| {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let args = ServeArgs { smtp: text("smtp://localhost:25"), smtp_from: text(from), ..ServeArgs::default() };
+        args.load_from(environment(&[("SMTP_FROM_NAME", name)])).map(|loaded| loaded.config.email.and_then(|email| email.from.name))
+    };
+    assert_eq!(sender("everhook@example.com", "\"Hook0 System\"").unwrap().as_deref(), Some("Hook0 System"));
+    assert_eq!(
+        sender("Everhook <everhook@example.com>", "Hook0 System").unwrap().as_deref(),
+        Some("Everhook"),
+        "what is written with the address wins"
+    );
+    for (from, name, words) in [("", "Hook0", "smtp_from_name: requires `smtp_from`"), ("a@b.c", "two\nlines", "must be a name")] {
+        let faults = sender(from, name).unwrap_err().to_string();
+        assert!(faults.contains(words), "{faults}");
+    }
+}
+
+#[test]
+fn how_jobs_are_retried_is_read_and_checked() {
+    use everhook_core::policy::presets::JobRetry;
+    let read = |variables: &[(&str, &str)]| {
+        ServeArgs::default().load_from(environment(variables)).map(|loaded| loaded.config.manifest_defaults.job_retry)
+    };
+    assert_eq!(read(&[]).unwrap(), JobRetry::default());
+    let set = [
+        ("WEBHOOK_RETRY_MAX_ATTEMPTS", "5"),
+        ("WEBHOOK_RETRY_INITIAL_DELAY", "2000"),
+        ("WEBHOOK_RETRY_MAX_DELAY", "1m"),
+        ("WEBHOOK_RETRY_BACKOFF_MULTIPLIER", "1.5"),
+    ];
+    let expected = JobRetry { max_attempts: 5, initial_delay: Duration::from_secs(2), max_delay: Duration::from_secs(60), multiplier: 1.5 };
+    assert_eq!(read(&set).unwrap(), expected);
+    let bad = [
+        ("WEBHOOK_RETRY_MAX_ATTEMPTS", "0", "job_retry_max_attempts"),
+        ("WEBHOOK_RETRY_INITIAL_DELAY", "500", "job_retry_initial_delay"),
+        ("WEBHOOK_RETRY_INITIAL_DELAY", "31000", "must not be longer than job_retry_max_delay"),
+        ("WEBHOOK_RETRY_MAX_DELAY", "forever", "job_retry_max_delay"),
+        ("WEBHOOK_RETRY_BACKOFF_MULTIPLIER", "0.5", "must be a number from 1 to 10"),
+        ("WEBHOOK_RETRY_BACKOFF_MULTIPLIER", "NaN", "job_retry_multiplier"),
+    ];
+    for (variable, value, words) in bad {
+        let faults = read(&[(variable, value)]).unwrap_err().to_string();
+        assert!(faults.contains(words), "{variable}={value}: {faults}");
+    }
+}

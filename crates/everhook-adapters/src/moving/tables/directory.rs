@@ -20,7 +20,11 @@ pub(super) const TABLES: [Table; 26] = [
         ],
     ),
     same("deletions", &["id"], &["id", "kind", "organization_id", "reached"]),
-    same("applications", &["id"], &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "created_at"]),
+    same(
+        "applications",
+        &["id"],
+        &["id", "organization_id", "uid", "name", "kind", "strict_event_types", "owner_email", "base_url", "health_path", "created_at"],
+    ),
     // Columns of the application in the embedded store: sequence numbers and versions go on where they were.
     Table {
         from: "applications",
@@ -58,6 +62,7 @@ pub(super) const TABLES: [Table; 26] = [
             "enabled",
             "created_at",
             "updated_at",
+            "is_admin",
         ],
     ),
     same("endpoints", &["id"], &ENDPOINT),
@@ -101,7 +106,7 @@ pub(super) const TABLES: [Table; 26] = [
         ],
     ),
     same("source_activity", &["source_id"], &["source_id", "accepted_at", "refused_at", "refusal", "handshake_at"]),
-    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at"]),
+    same("manifests", &["application_id"], &["application_id", "organization_id", "version", "document", "updated_at", "owner_email"]),
     same(
         "app_checks",
         &["application_id"],

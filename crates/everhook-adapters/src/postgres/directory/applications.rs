@@ -1,21 +1,22 @@
 //! Applications.
 
 use everhook_core::{
-    ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest, PoolAssignment, PoolName},
+    ids::{ApplicationId, OrganizationId, Ref, ScheduleVersion, Uid},
+    model::{Application, ApplicationKind, CheckChange, EmailAddress, Page, PageRequest, PoolAssignment, PoolName},
     ports::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Created, Updated},
 };
 use tokio_postgres::Row;
 
 use super::{
     super::{
+        app_health,
         fault::Outcome,
         page::{Between, List, list, rows_wanted},
         reader::Reader,
         rows::{Columns, Key},
         transaction::Tx,
     },
-    endpoints,
+    channels, endpoints, manifests,
     organizations::is_at_limit,
 };
 use crate::encoding::{
@@ -41,14 +42,16 @@ enum Taken {
     Name,
 }
 
-pub(super) async fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created> {
+pub(super) async fn create(tx: &Tx<'_>, application: &Application, notify: Option<ScheduleVersion>) -> Outcome<Created> {
     match taken(tx, application).await? {
         Some(Taken::Uid) => Ok(Created::UidTaken),
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications).await? => Ok(Created::TooMany),
         None => {
             tx.execute(ADD_TO_COUNT, &[&application.organization.key(), &1_i64]).await?;
-            insert(tx, application).await.map(|()| Created::Created)
+            insert(tx, application).await?;
+            channels::follow_owners(tx, application.organization, &[application.owner_email.as_ref()], notify).await?;
+            Ok(Created::Created)
         }
     }
 }
@@ -64,6 +67,9 @@ pub(super) async fn insert(tx: &Tx<'_>, application: &Application) -> Outcome<()
             &kind_name(application.kind),
             &application.created_at.as_micros(),
             &application.strict_event_types,
+            &application.owner_email.as_ref().map(EmailAddress::as_str),
+            &application.base_url,
+            &application.health_path,
         ],
     )
     .await?;
@@ -90,9 +96,19 @@ pub(super) async fn list(reader: &Reader, organization: OrganizationId, page: Pa
     Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
 }
 
-pub(super) async fn update(tx: &Tx<'_>, read: &Application, changed: &Application) -> Outcome<Updated> {
-    let found = tx.query_opt(BY_ID, &[&read.organization.key(), &read.id.key()]).await?.as_ref().map(of_row).transpose()?;
-    if found.as_ref() != Some(read) {
+pub(super) async fn update(
+    tx: &Tx<'_>,
+    read: &Application,
+    changed: &Application,
+    check: &CheckChange,
+    notify: Option<ScheduleVersion>,
+) -> Outcome<Updated> {
+    if !is_still(tx, read).await? {
+        return Ok(Updated::Changed);
+    }
+    if let CheckChange::Replace { manifest_version, .. } = check
+        && manifests::version(tx, read.id).await? != *manifest_version
+    {
         return Ok(Updated::Changed);
     }
     match taken(tx, changed).await? {
@@ -108,9 +124,19 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Application, changed: &Applicatio
             &changed.uid.as_ref().map(Uid::as_str),
             &changed.name,
             &changed.strict_event_types,
+            &changed.owner_email.as_ref().map(EmailAddress::as_str),
+            &changed.base_url,
+            &changed.health_path,
         ],
     )
     .await?;
+    if let CheckChange::Replace { plan, .. } = check {
+        app_health::plan(tx, changed.organization, changed.id, plan.as_ref()).await?;
+    }
+    if read.owner_email != changed.owner_email {
+        let owners = [read.owner_email.as_ref(), changed.owner_email.as_ref()];
+        channels::follow_owners(tx, changed.organization, &owners, notify).await?;
+    }
     tx.bump_config(changed.id).await?;
     Ok(Updated::Updated)
 }
@@ -148,9 +174,19 @@ fn page_of_row(row: &Row) -> Outcome<ConfigPage> {
     })
 }
 
+/// Whether an application is as it was read. Asked while the organization is locked, so that the answer still holds at the end of the change.
+pub(super) async fn is_still(tx: &Tx<'_>, read: &Application) -> Outcome<bool> {
+    Ok(of_id(tx, read.organization, read.id).await?.as_ref() == Some(read))
+}
+
+/// An application of an organization, as this transaction sees it.
+pub(super) async fn of_id(tx: &Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<Option<Application>> {
+    tx.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?.as_ref().map(of_row).transpose()
+}
+
 /// Whether an organization has this application. Asked while the organization is locked, so that the answer still holds at the end of the change.
 pub(super) async fn exists(tx: &Tx<'_>, organization: OrganizationId, id: ApplicationId) -> Outcome<bool> {
-    Ok(tx.query_opt(BY_ID, &[&organization.key(), &id.key()]).await?.is_some())
+    Ok(of_id(tx, organization, id).await?.is_some())
 }
 
 /// Asked while the organization is locked, so that the answer still holds at the end of the change.
@@ -177,6 +213,9 @@ fn of_row(row: &Row) -> Outcome<Application> {
         name: row.value("name")?,
         kind: row.spelled("kind", read_kind)?,
         strict_event_types: row.value("strict_event_types")?,
+        owner_email: row.spelled_opt("owner_email", |text: &str| EmailAddress::parse(text).ok())?,
+        base_url: row.value("base_url")?,
+        health_path: row.value("health_path")?,
         created_at: row.instant("created_at")?,
     })
 }

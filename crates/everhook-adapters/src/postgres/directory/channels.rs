@@ -20,11 +20,13 @@ use super::{
         rows::{Columns, Key, unreadable},
         transaction::Tx,
     },
-    changing, versions,
+    changing, organizations, versions,
 };
 use crate::encoding::endpoint_columns::{read_event_types, write_event_types};
 
 const OF_ORGANIZATION: &str = include_str!("../queries/channels_of_organization.sql");
+const CHANGE_READER: &str = include_str!("../queries/change_channel_reader.sql");
+const IS_OWNER: &str = include_str!("../queries/is_owner_email.sql");
 const INSERT: &str = include_str!("../queries/insert_channel.sql");
 const INSERT_SERVICE: &str = include_str!("../queries/insert_service_channel.sql");
 const INSERT_LANE: &str = include_str!("../queries/insert_channel_lane.sql");
@@ -70,24 +72,59 @@ pub(super) async fn of_organization(tx: &Tx<'_>, organization: OrganizationId) -
     tx.query(OF_ORGANIZATION, &[&organization.key()]).await?.iter().map(of_row).collect()
 }
 
-/// Makes the channels that addresses lack, with this version of their retry schedule, and removes those of other addresses.
+/// Makes, changes and removes the channels of these addresses, as it follows from whose they are: administrators are given, and owners are known already.
+/// New ones go by this version of their retry schedule. Says whether anything changed.
 pub(super) async fn follow(
     tx: &Tx<'_>,
     organization: OrganizationId,
-    addresses: &[EmailAddress],
+    admins: &[EmailAddress],
+    addresses: &[&EmailAddress],
+    schedule: Option<ScheduleVersion>,
+) -> Outcome<bool> {
+    let known = of_organization(tx, organization).await?;
+    let mut is_changed = false;
+    for address in addresses {
+        let is_admin = admins.contains(address);
+        let is_wanted = is_admin || is_owner(tx, organization, address).await?;
+        let id = ChannelId::of_email(organization, address);
+        match (known.iter().find(|channel| channel.id == id), schedule) {
+            (Some(_), _) if !is_wanted => {
+                tx.execute(DELETE, &[&id.key()]).await?;
+            }
+            (Some(channel), _) if matches!(channel.to, ChannelTarget::Admin(_)) != is_admin => {
+                tx.execute(CHANGE_READER, &[&id.key(), &is_admin]).await?;
+            }
+            (None, Some(schedule)) if is_wanted => {
+                tx.execute(INSERT_LANE, &[&id.key(), &organization.key()]).await?;
+                tx.execute(INSERT, &[&id.key(), &organization.key(), &address.as_str(), &schedule.0, &is_admin]).await?;
+            }
+            _ => continue,
+        }
+        is_changed = true;
+    }
+    Ok(is_changed)
+}
+
+/// The same for owners that came or went in this transaction.
+pub(super) async fn follow_owners(
+    tx: &Tx<'_>,
+    organization: OrganizationId,
+    owners: &[Option<&EmailAddress>],
     schedule: Option<ScheduleVersion>,
 ) -> Outcome<()> {
-    let known = of_organization(tx, organization).await?;
-    for left in known.iter().filter(|channel| channel.address().is_some_and(|address| !addresses.contains(address))) {
-        tx.execute(DELETE, &[&left.id.key()]).await?;
+    let owners: Vec<&EmailAddress> = owners.iter().copied().flatten().collect();
+    if owners.is_empty() {
+        return Ok(());
     }
-    let Some(schedule) = schedule else { return Ok(()) };
-    for address in addresses.iter().filter(|address| !known.iter().any(|channel| channel.address() == Some(address))) {
-        let id = ChannelId::of_email(organization, address);
-        tx.execute(INSERT_LANE, &[&id.key(), &organization.key()]).await?;
-        tx.execute(INSERT, &[&id.key(), &organization.key(), &address.as_str(), &schedule.0]).await?;
+    let admins = organizations::admins(tx, organization).await?;
+    if follow(tx, organization, &admins, &owners, schedule).await? {
+        versions::organization_changed(tx, organization).await?;
     }
     Ok(())
+}
+
+async fn is_owner(tx: &Tx<'_>, organization: OrganizationId, address: &EmailAddress) -> Outcome<bool> {
+    tx.query_one(IS_OWNER, &[&organization.key(), &address.as_str()]).await?.value("is_owner")
 }
 
 /// Deletes those of an organization that is deleted in the same transaction.
@@ -176,7 +213,10 @@ async fn delete(tx: &Tx<'_>, organization: OrganizationId, id: ChannelId) -> Out
 fn of_row(row: &Row) -> Outcome<Channel> {
     let kind: &str = row.value("kind")?;
     let to = match ServiceKind::parse(kind) {
-        None if kind == "email" => ChannelTarget::Email(row.spelled("name", |text: &str| EmailAddress::parse(text).ok())?),
+        None if kind == "email" => {
+            let address = row.spelled("name", |text: &str| EmailAddress::parse(text).ok())?;
+            if row.value("is_admin")? { ChannelTarget::Admin(address) } else { ChannelTarget::Owner(address) }
+        }
         None => return Err(unreadable("kind")),
         Some(kind) => ChannelTarget::Service(Box::new(ServiceChannel {
             name: row.spelled("name", |text: &str| ChannelName::parse(text))?,

@@ -58,6 +58,7 @@ pub(super) async fn delete_application(
 ) -> Outcome<Deleted> {
     // Whoever records an event holds the counters: it ends before, or finds none.
     tx.lock_counters(&[id]).await?;
+    let found = applications::of_id(tx, organization, id).await?;
     if tx.execute(DELETE_APPLICATION, &[&organization.key(), &id.key()]).await? == 0 {
         return Ok(Deleted::NotFound);
     }
@@ -65,7 +66,9 @@ pub(super) async fn delete_application(
     tx.execute(INSERT, &[&vec![id.key()], &"application", &organization.key()]).await?;
     operations::insert(tx, erasing.0, erasing.1).await?;
     sources::delete_of_application(tx, organization, id).await?;
-    manifests::delete_of_application(tx, id).await?;
+    let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id).await?);
+    // Nobody becomes an owner here: no channel is made.
+    channels::follow_owners(tx, organization, &[owner.as_ref(), other.as_ref()], None).await?;
     let keys = tx.query(KEYS_OF_APPLICATION, &[&organization.key(), &id.key()]).await?;
     tx.note_change(Change::Application(id)).await?;
     revoked(tx, &keys).await

@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, ScheduleVersion},
-    model::{AppCheckPlan, AuditEntry, CapabilityLane, JobLane, KeptManifest, RetrySchedule, SealedSecret, SealedSecrets},
-    ports::{Alert, Change, ManifestBounds, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, RetrySchedule, SealedSecret, SealedSecrets},
+    ports::{
+        Alert, Change, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, RetryScheduleStore as _, SecretsChange, StoreError,
+    },
     time::Timestamp,
 };
 use tokio_postgres::Row;
@@ -21,7 +23,7 @@ use super::{
         rows::{Columns, Key, Params},
         transaction::Tx,
     },
-    applications, changing, versions,
+    applications, changing, channels, versions,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
@@ -47,7 +49,7 @@ impl ManifestStore for PostgresStore {
 
     async fn put_manifest(
         &self,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         alerts: Vec<Alert>,
@@ -55,9 +57,10 @@ impl ManifestStore for PostgresStore {
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
         let lanes = with_versions(self, &lanes).await?;
-        changed!(self, manifest.organization, entry, |tx| put(
+        let notify = self.schedule_of_owner(change.manifest.owner_email.as_ref()).await?;
+        changed!(self, change.manifest.organization, entry, |tx| put(
             &tx,
-            &Written { manifest: &manifest, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds }
+            &Written { change: &change, lanes: &lanes, check: check.as_ref(), alerts: &alerts, bounds, notify }
         ))
     }
 
@@ -93,17 +96,19 @@ async fn with_versions(store: &PostgresStore, lanes: &[JobLane]) -> Result<Versi
 
 /// What is written with a manifest.
 struct Written<'a> {
-    manifest: &'a KeptManifest,
+    change: &'a ManifestChange,
     lanes: &'a VersionedLanes,
     check: Option<&'a AppCheckPlan>,
     alerts: &'a [Alert],
     bounds: ManifestBounds,
+    /// The version of the retry schedule of its owner's channel, if it names one.
+    notify: Option<ScheduleVersion>,
 }
 
 async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
-    let Written { manifest, lanes, check, alerts, bounds } = *written;
+    let Written { change: ManifestChange { read, manifest }, lanes, check, alerts, bounds, notify } = *written;
     let (organization, application) = (manifest.organization, manifest.application);
-    if !applications::exists(tx, organization, application).await? {
+    if !applications::is_still(tx, read).await? {
         return Ok(ManifestPut::Outdated);
     }
     let old = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
@@ -114,18 +119,28 @@ async fn put(tx: &Tx<'_>, written: &Written<'_>) -> Outcome<ManifestPut> {
         return Ok(refused);
     }
     let (version, updated_at) = (manifest.version, manifest.updated_at.as_micros());
-    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at];
+    let owner = manifest.owner_email.as_ref();
+    let owner_text = owner.map(EmailAddress::as_str);
+    let values: Params<'_> = &[&application.key(), &organization.key(), &version, &manifest.document, &updated_at, &owner_text];
     if tx.execute(PUT, values).await? == 0 {
         return Ok(ManifestPut::Outdated);
     }
     tx.execute(INSERT_LANES, &[&lanes.ids, &organization.key(), &application.key()]).await?;
     tx.execute(SET_SCHEDULES, &[&lanes.ids, &lanes.versions]).await?;
     app_health::plan(tx, organization, application, check).await?;
+    let old_owner = old.and_then(|old| old.owner_email);
+    channels::follow_owners(tx, organization, &[old_owner.as_ref(), owner], notify).await?;
     // The lanes and their schedules are part of what its applications share.
     versions::definitions_changed(tx, organization).await?;
     tx.note_change(Change::Application(application)).await?;
     outbox::keep(tx, alerts).await?;
     Ok(ManifestPut::Kept)
+}
+
+/// The version of the manifest that an application has; 0 if it has none.
+pub(super) async fn version(tx: &Tx<'_>, application: ApplicationId) -> Outcome<i64> {
+    let kept = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
+    Ok(kept.map_or(0, |kept| kept.version))
 }
 
 /// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
@@ -183,11 +198,14 @@ async fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
 }
 
 /// Deletes those of an application that is deleted in the same write, which tells the other nodes.
-pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+///
+/// Says whom the manifest named as the owner.
+pub(super) async fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<Option<EmailAddress>> {
+    let kept = tx.query_opt(OF_APPLICATION, &[&application.key()]).await?.as_ref().map(of_row).transpose()?;
     tx.execute(DELETE, &[&application.key()]).await?;
     tx.execute(DELETE_SECRETS, &[&application.key()]).await?;
     app_health::delete_of_application(tx, application).await?;
-    Ok(())
+    Ok(kept.and_then(|kept| kept.owner_email))
 }
 
 /// Deletes those of an organization that is deleted in the same write, which tells the other nodes.
@@ -204,6 +222,7 @@ fn of_row(row: &Row) -> Outcome<KeptManifest> {
         organization: row.id("organization_id")?,
         version: row.value("version")?,
         document: row.value("document")?,
+        owner_email: row.spelled_opt("owner_email", |text: &str| EmailAddress::parse(text).ok())?,
         updated_at: row.instant("updated_at")?,
     })
 }

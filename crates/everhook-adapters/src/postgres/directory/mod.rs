@@ -22,8 +22,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
-        Page, PageRequest, RetrySchedule, Revision, Source,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, CheckChange, EmailAddress, Endpoint, EventTypeDefinition,
+        Organization, OrganizationSchedule, Page, PageRequest, RetrySchedule, Revision, Source,
     },
     policy::presets,
     ports::{
@@ -62,6 +62,14 @@ impl PostgresStore {
         match organization.admin_emails.is_empty() {
             true => Ok(None),
             false => self.schedule_version(&presets::notify()).await.map(Some),
+        }
+    }
+
+    /// The version of the retry schedule that an owner's channel goes by, if there is an owner.
+    async fn schedule_of_owner(&self, owner: Option<&EmailAddress>) -> Result<Option<ScheduleVersion>, StoreError> {
+        match owner {
+            None => Ok(None),
+            Some(_) => self.schedule_version(&presets::notify()).await.map(Some),
         }
     }
 
@@ -107,7 +115,8 @@ impl OrganizationStore for PostgresStore {
 #[async_trait]
 impl ApplicationStore for PostgresStore {
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
-        changed!(self, application.organization, entry, |tx| applications::create(&tx, &application))
+        let notify = self.schedule_of_owner(application.owner_email.as_ref()).await?;
+        changed!(self, application.organization, entry, |tx| applications::create(&tx, &application, notify))
     }
 
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError> {
@@ -122,8 +131,15 @@ impl ApplicationStore for PostgresStore {
         Ok(applications::list(&self.reader().await?, organization, page).await?)
     }
 
-    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed))
+    async fn update_application(
+        &self,
+        read: Application,
+        changed: Application,
+        check: CheckChange,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError> {
+        let notify = self.schedule_of_owner(changed.owner_email.as_ref()).await?;
+        changed!(self, read.organization, entry, |tx| applications::update(&tx, &read, &changed, &check, notify))
     }
 
     async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError> {

@@ -2,7 +2,7 @@
 
 use everhook_core::{
     ids::{OrganizationId, Ref, ScheduleVersion, Uid},
-    model::{Organization, OrganizationLimits, Page, PageRequest, PoolName},
+    model::{EmailAddress, Organization, OrganizationLimits, Page, PageRequest, PoolName},
     ports::{Created, Definitions, NewOrganization, Updated},
 };
 use tokio_postgres::Row;
@@ -56,7 +56,8 @@ pub(super) async fn create(tx: &Tx<'_>, new: &NewOrganization, notify: Option<Sc
     }
     applications::insert(tx, &new.default).await?;
     applications::insert(tx, &new.operational).await?;
-    channels::follow(tx, organization.id, &organization.admin_emails, notify).await?;
+    let addresses: Vec<_> = organization.admin_emails.iter().collect();
+    channels::follow(tx, organization.id, &organization.admin_emails, &addresses, notify).await?;
     Ok(Created::Created)
 }
 
@@ -66,6 +67,12 @@ pub(super) async fn find(reader: &Reader, of: &Ref<OrganizationId>) -> Outcome<O
         Ref::Uid(uid) => reader.query_opt(BY_UID, &[&uid.as_str()]).await?,
     };
     found.as_ref().map(of_row).transpose()
+}
+
+/// The administrators of an organization. Asked while it is locked, so that the answer still holds at the end of the change.
+pub(super) async fn admins(tx: &Tx<'_>, organization: OrganizationId) -> Outcome<Vec<EmailAddress>> {
+    let found = tx.query_opt(BY_ID, &[&organization.key()]).await?.as_ref().map(of_row).transpose()?;
+    Ok(found.map_or_else(Vec::new, |found| found.admin_emails))
 }
 
 pub(super) async fn list(reader: &Reader, page: PageRequest) -> Outcome<Page<Organization>> {
@@ -104,7 +111,8 @@ pub(super) async fn update(tx: &Tx<'_>, read: &Organization, changed: &Organizat
             if changed.worker_pool != read.worker_pool {
                 leave_pool(tx, changed.id, &read.worker_pool).await?;
             }
-            channels::follow(tx, changed.id, &changed.admin_emails, notify).await?;
+            let addresses: Vec<_> = read.admin_emails.iter().chain(&changed.admin_emails).collect();
+            channels::follow(tx, changed.id, &changed.admin_emails, &addresses, notify).await?;
             versions::organization_changed(tx, changed.id).await?;
             Ok(Updated::Updated)
         }

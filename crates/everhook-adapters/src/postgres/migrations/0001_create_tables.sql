@@ -42,12 +42,19 @@ CREATE TABLE applications (
     name text COLLATE "C" NOT NULL,
     kind text NOT NULL CHECK (kind IN ('default', 'operational', 'custom')),
     strict_event_types boolean NOT NULL DEFAULT false,
+    -- Who gets the alerts about it, unless its manifest names somebody.
+    owner_email text COLLATE "C" CHECK (length(owner_email) BETWEEN 3 AND 254),
+    -- Where its app is, unless its manifest says it.
+    base_url text CHECK (length(base_url) BETWEEN 1 AND 1000),
+    -- Where the health of its app is checked, behind the base URL, unless its manifest says it; NULL if it is not.
+    health_path text CHECK (length(health_path) BETWEEN 1 AND 1024),
     created_at bigint NOT NULL,
     CONSTRAINT applications_name UNIQUE (organization_id, name),
     CONSTRAINT applications_uid UNIQUE (organization_id, uid)
 );
 
 CREATE INDEX applications_by_organization ON applications (organization_id, id);
+CREATE INDEX applications_by_owner ON applications (organization_id, owner_email) WHERE owner_email IS NOT NULL;
 
 -- Organizations and applications that were deleted and have endpoints, or applications, that are not yet. Worked off a little at a time, over restarts.
 CREATE TABLE deletions (
@@ -159,6 +166,8 @@ CREATE TABLE channels (
     enabled boolean NOT NULL DEFAULT true,
     created_at bigint,
     updated_at bigint,
+    -- Whether an e-mail address is an administrator's; otherwise it is an owner's of applications.
+    is_admin boolean NOT NULL DEFAULT false CHECK (NOT is_admin OR kind = 'email'),
     CONSTRAINT channels_name UNIQUE (organization_id, name),
     CHECK ((kind = 'email') = (credentials IS NULL) AND (kind = 'email') = (event_types IS NULL)),
     CHECK ((kind = 'email') = (created_at IS NULL) AND (kind = 'email') = (updated_at IS NULL)),
@@ -377,10 +386,13 @@ CREATE TABLE manifests (
     -- Rises by one with each change.
     version bigint NOT NULL CHECK (version >= 1),
     document text NOT NULL,
-    updated_at bigint NOT NULL
+    updated_at bigint NOT NULL,
+    -- Who gets the alerts about the application, if the manifest says it.
+    owner_email text COLLATE "C" CHECK (length(owner_email) BETWEEN 3 AND 254)
 );
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
+CREATE INDEX manifests_by_owner ON manifests (organization_id, owner_email) WHERE owner_email IS NOT NULL;
 
 -- The health checks of apps: when each is due, and what the last one found.
 CREATE TABLE app_checks (
@@ -1308,7 +1320,7 @@ GRANT SELECT (id, organization_id, application_id, uid, name, description, url, 
     circuit_breaker, paused_at, drain_per_second, state, disabled_at, disabled_reason, deleted_at, created_at, updated_at, lane, revision) ON endpoints TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, name, kind, recipe, settings, processor, processor_schedule, paused_at, paused_mode, awaiting_handshake_until, created_at, updated_at)
     ON sources TO PUBLIC;
-GRANT SELECT (id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at) ON channels TO PUBLIC;
+GRANT SELECT (id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at, is_admin) ON channels TO PUBLIC;
 GRANT SELECT (id, organization_id, application_id, event_type, timestamp, idempotency_key, source, priority, sequence_number, traceparent, deliveries,
     first_delivery_id, last_delivery_id, created_at, encoding, body, labels, ordering_key, erased_at, content_type, source_id, external_user_id, duplicate_of)
     ON events TO PUBLIC;
@@ -1325,7 +1337,7 @@ CREATE VIEW everhook_reports.retry_schedules WITH (security_invoker) AS SELECT t
 CREATE VIEW everhook_reports.schedules WITH (security_invoker) AS SELECT t.* FROM schedules t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.lanes WITH (security_invoker) AS SELECT t.* FROM lanes t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.channels WITH (security_invoker) AS
-SELECT id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at FROM channels CROSS JOIN (SELECT) AS nothing;
+SELECT id, organization_id, kind, name, retry_schedule, event_types, min_severity, enabled, created_at, updated_at, is_admin FROM channels CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.event_types WITH (security_invoker) AS SELECT t.* FROM event_types t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.open_deliveries WITH (security_invoker) AS SELECT t.* FROM open_deliveries t CROSS JOIN (SELECT) AS nothing;
 CREATE VIEW everhook_reports.deliveries WITH (security_invoker) AS SELECT t.* FROM deliveries t CROSS JOIN (SELECT) AS nothing;

@@ -2,13 +2,14 @@
 
 use everhook_core::{
     ids::{ApplicationId, OrganizationId, Ref, Uid},
-    model::{Application, ApplicationKind, Page, PageRequest, PoolAssignment},
+    model::{Application, ApplicationKind, CheckChange, EmailAddress, Page, PageRequest, PoolAssignment},
     ports::{CONFIG_PAGE_ENDPOINTS, ConfigCursor, ConfigPage, ConfigRead, ConfigVersion, Created, Updated},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
+        app_health,
         fault::Outcome,
         limits_json,
         page::{Between, List, list, rows_wanted},
@@ -16,7 +17,7 @@ use super::{
         spelling::{kind_name, read_kind},
         transaction::Tx,
     },
-    endpoints,
+    channels, endpoints, manifests,
     organizations::is_at_limit,
 };
 
@@ -37,14 +38,16 @@ enum Taken {
     Name,
 }
 
-pub(super) fn create(tx: &Tx<'_>, application: &Application) -> Outcome<Created> {
+pub(super) fn create(tx: &mut Tx<'_>, application: &Application) -> Outcome<Created> {
     match taken(tx, application)? {
         Some(Taken::Uid) => Ok(Created::UidTaken),
         Some(Taken::Name) => Ok(Created::NameTaken),
         None if is_at_limit(tx, application.organization, COUNT, |limits| limits.applications)? => Ok(Created::TooMany),
         None => {
             tx.prepare(ADD_TO_COUNT)?.execute(params![application.organization.key(), 1])?;
-            insert(tx, application).map(|()| Created::Created)
+            insert(tx, application)?;
+            channels::follow_owners(tx, application.organization, [application.owner_email.as_ref()])?;
+            Ok(Created::Created)
         }
     }
 }
@@ -57,7 +60,10 @@ pub(super) fn insert(tx: &Tx<'_>, application: &Application) -> Outcome<()> {
         application.name,
         kind_name(application.kind),
         application.created_at.as_micros(),
-        application.strict_event_types
+        application.strict_event_types,
+        application.owner_email.as_ref().map(EmailAddress::as_str),
+        application.base_url,
+        application.health_path
     ])?;
     Ok(())
 }
@@ -82,8 +88,13 @@ pub(super) fn list(connection: &Connection, organization: OrganizationId, page: 
     Ok(Page::from_read(rows, page, |application| *application.id.as_uuid()))
 }
 
-pub(super) fn update(tx: &mut Tx<'_>, read: &Application, changed: &Application) -> Outcome<Updated> {
-    if find(tx.connection(), read.organization, &Ref::Id(read.id))?.as_ref() != Some(read) {
+pub(super) fn update(tx: &mut Tx<'_>, read: &Application, changed: &Application, check: &CheckChange) -> Outcome<Updated> {
+    if !is_still(tx, read)? {
+        return Ok(Updated::Changed);
+    }
+    if let CheckChange::Replace { manifest_version, .. } = check
+        && manifests::version(tx, read.id)? != *manifest_version
+    {
         return Ok(Updated::Changed);
     }
     match taken(tx, changed)? {
@@ -96,10 +107,24 @@ pub(super) fn update(tx: &mut Tx<'_>, read: &Application, changed: &Application)
         changed.id.key(),
         changed.uid.as_ref().map(Uid::as_str),
         changed.name,
-        changed.strict_event_types
+        changed.strict_event_types,
+        changed.owner_email.as_ref().map(EmailAddress::as_str),
+        changed.base_url,
+        changed.health_path
     ])?;
+    if let CheckChange::Replace { plan, .. } = check {
+        app_health::plan(tx, changed.organization, changed.id, plan.as_ref())?;
+    }
+    if read.owner_email != changed.owner_email {
+        channels::follow_owners(tx, changed.organization, [read.owner_email.as_ref(), changed.owner_email.as_ref()])?;
+    }
     tx.bump_config(changed.id)?;
     Ok(Updated::Updated)
+}
+
+/// Whether an application is as it was read. Asked inside the write, so that the answer still holds at its end.
+pub(super) fn is_still(tx: &Tx<'_>, read: &Application) -> Outcome<bool> {
+    Ok(find(tx.connection(), read.organization, &Ref::Id(read.id))?.as_ref() == Some(read))
 }
 
 /// Reads the application and what changed of it in one snapshot, so that the version is that of exactly these endpoints.
@@ -155,6 +180,9 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<Application> {
         name: row.get("name")?,
         kind: row.spelled("kind", read_kind)?,
         strict_event_types: row.get("strict_event_types")?,
+        owner_email: row.spelled_opt("owner_email", |text: String| EmailAddress::parse(&text).ok())?,
+        base_url: row.get("base_url")?,
+        health_path: row.get("health_path")?,
         created_at: row.instant("created_at")?,
     })
 }

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use everhook_core::{
-    ids::{ChannelId, OrganizationId, ScheduleVersion},
+    ids::{ChannelId, OrganizationId, Ref, ScheduleVersion},
     model::{AuditEntry, Channel, ChannelName, ChannelTarget, EmailAddress, NoticeSeverity, SealedSecret, ServiceChannel, ServiceKind},
     policy::presets,
     ports::{ChannelStore, Created, StoreError, Updated},
@@ -19,11 +19,13 @@ use super::{
         schedule_json,
         transaction::Tx,
     },
-    schedules,
+    organizations, schedules,
 };
 use crate::encoding::endpoint_columns::{read_event_types, write_event_types};
 
 const OF_ORGANIZATION: &str = include_str!("../queries/channels_of_organization.sql");
+const CHANGE_READER: &str = include_str!("../queries/change_channel_reader.sql");
+const IS_OWNER: &str = include_str!("../queries/is_owner_email.sql");
 const INSERT: &str = include_str!("../queries/insert_channel.sql");
 const INSERT_SERVICE: &str = include_str!("../queries/insert_service_channel.sql");
 const INSERT_LANE: &str = include_str!("../queries/insert_channel_lane.sql");
@@ -69,19 +71,58 @@ pub(super) fn of_organization(connection: &Connection, organization: Organizatio
     Ok(channels)
 }
 
-/// Makes the channels that addresses lack, and removes those of other addresses.
-pub(super) fn follow(tx: &Tx<'_>, organization: OrganizationId, addresses: &[EmailAddress]) -> Outcome<()> {
+/// Makes, changes and removes the channels of these addresses, as it follows from whose they are: administrators are given, and owners are known already.
+/// Says whether anything changed.
+pub(super) fn follow<'a>(
+    tx: &Tx<'_>,
+    organization: OrganizationId,
+    admins: &[EmailAddress],
+    addresses: impl IntoIterator<Item = &'a EmailAddress>,
+) -> Outcome<bool> {
     let known = of_organization(tx.connection(), organization)?;
-    for left in known.iter().filter(|channel| channel.address().is_some_and(|address| !addresses.contains(address))) {
-        tx.prepare(DELETE)?.execute([left.id.key()])?;
-    }
-    for address in addresses.iter().filter(|address| !known.iter().any(|channel| channel.address() == Some(address))) {
+    let mut is_changed = false;
+    for address in addresses {
+        let is_admin = admins.contains(address);
+        let is_wanted = is_admin || is_owner(tx, organization, address)?;
         let id = ChannelId::of_email(organization, address);
-        let schedule = schedule(tx)?;
-        tx.prepare(INSERT_LANE)?.execute(params![id.key(), organization.key()])?;
-        tx.prepare(INSERT)?.execute(params![id.key(), organization.key(), address.as_str(), schedule.0])?;
+        match known.iter().find(|channel| channel.id == id) {
+            Some(_) if !is_wanted => {
+                tx.prepare(DELETE)?.execute([id.key()])?;
+            }
+            Some(channel) if matches!(channel.to, ChannelTarget::Admin(_)) != is_admin => {
+                tx.prepare(CHANGE_READER)?.execute(params![id.key(), is_admin])?;
+            }
+            None if is_wanted => {
+                let schedule = schedule(tx)?;
+                tx.prepare(INSERT_LANE)?.execute(params![id.key(), organization.key()])?;
+                tx.prepare(INSERT)?.execute(params![id.key(), organization.key(), address.as_str(), schedule.0, is_admin])?;
+            }
+            _ => continue,
+        }
+        is_changed = true;
+    }
+    Ok(is_changed)
+}
+
+/// The same for owners that came or went in this write.
+pub(super) fn follow_owners<'a>(
+    tx: &mut Tx<'_>,
+    organization: OrganizationId,
+    owners: impl IntoIterator<Item = Option<&'a EmailAddress>>,
+) -> Outcome<()> {
+    let owners: Vec<&EmailAddress> = owners.into_iter().flatten().collect();
+    if owners.is_empty() {
+        return Ok(());
+    }
+    let admins = organizations::find(tx.connection(), &Ref::Id(organization))?.map_or_else(Vec::new, |found| found.admin_emails);
+    if follow(tx, organization, &admins, owners)? {
+        tx.bump_organization(organization)?;
     }
     Ok(())
+}
+
+fn is_owner(tx: &Tx<'_>, organization: OrganizationId, address: &EmailAddress) -> Outcome<bool> {
+    Ok(tx.prepare(IS_OWNER)?.query_row(params![organization.key(), address.as_str()], |row| row.get("is_owner"))?)
 }
 
 /// Deletes those of an organization that is deleted in the same write.
@@ -160,7 +201,10 @@ fn delete(tx: &mut Tx<'_>, organization: OrganizationId, id: ChannelId) -> Outco
 fn of_row(row: &Row<'_>) -> rusqlite::Result<Channel> {
     let kind: String = row.get("kind")?;
     let to = match ServiceKind::parse(&kind) {
-        None if kind == "email" => ChannelTarget::Email(row.spelled("name", |text: String| EmailAddress::parse(&text).ok())?),
+        None if kind == "email" => {
+            let address = row.spelled("name", |text: String| EmailAddress::parse(&text).ok())?;
+            if row.get("is_admin")? { ChannelTarget::Admin(address) } else { ChannelTarget::Owner(address) }
+        }
         None => return Err(unreadable("kind")),
         Some(kind) => ChannelTarget::Service(Box::new(ServiceChannel {
             name: row.spelled("name", |text: String| ChannelName::parse(&text))?,

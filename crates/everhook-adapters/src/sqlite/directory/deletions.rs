@@ -1,7 +1,7 @@
 //! Deletes organizations and applications: at once what others see of them, and in steps what they have left.
 
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId},
+    ids::{ApiKeyId, ApplicationId, EndpointId, OrganizationId, Ref},
     model::{Operation, Selection},
     ports::{ContentsDeleted, Deleted},
     time::Timestamp,
@@ -56,6 +56,7 @@ pub(super) fn delete_application(
     id: ApplicationId,
     erasing: Erasing<'_>,
 ) -> Outcome<Deleted> {
+    let found = applications::find(tx.connection(), organization, &Ref::Id(id))?;
     if tx.prepare(DELETE_APPLICATION)?.execute(params![organization.key(), id.key()])? == 0 {
         return Ok(Deleted::NotFound);
     }
@@ -64,7 +65,8 @@ pub(super) fn delete_application(
     tx.prepare(INSERT)?.execute(params![id.key(), "application", organization.key()])?;
     operations::insert(tx, erasing.0, erasing.1)?;
     sources::delete_of_application(tx, organization, id)?;
-    manifests::delete_of_application(tx, id)?;
+    let (owner, other) = (found.and_then(|found| found.owner_email), manifests::delete_of_application(tx, id)?);
+    channels::follow_owners(tx, organization, [owner.as_ref(), other.as_ref()])?;
     Ok(Deleted::Deleted(revoke(tx, KEYS_OF_APPLICATION, params![organization.key(), id.key()])?))
 }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use everhook_core::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref, ScheduleVersion},
-    model::{AppCheckPlan, AuditEntry, CapabilityLane, JobLane, KeptManifest, SealedSecret, SealedSecrets},
-    ports::{Alert, Effect as _, ManifestBounds, ManifestPut, ManifestStore, SecretsChange, StoreError},
+    model::{AppCheckPlan, AuditEntry, CapabilityLane, EmailAddress, JobLane, KeptManifest, SealedSecret, SealedSecrets},
+    ports::{Alert, Effect as _, ManifestBounds, ManifestChange, ManifestPut, ManifestStore, SecretsChange, StoreError},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -19,7 +19,7 @@ use super::{
         schedule_json,
         transaction::Tx,
     },
-    applications, schedules,
+    applications, channels, schedules,
 };
 
 const OF_APPLICATION: &str = include_str!("../queries/manifest_of_application.sql");
@@ -44,7 +44,7 @@ impl ManifestStore for SqliteStore {
 
     async fn put_manifest(
         &self,
-        manifest: KeptManifest,
+        change: ManifestChange,
         lanes: Vec<JobLane>,
         check: Option<AppCheckPlan>,
         alerts: Vec<Alert>,
@@ -52,7 +52,7 @@ impl ManifestStore for SqliteStore {
         entry: AuditEntry,
     ) -> Result<ManifestPut, StoreError> {
         self.change(2 + lanes.len() + alerts.len(), entry, move |tx| {
-            let put = put(tx, &manifest, &lanes, check.as_ref(), bounds)?;
+            let put = put(tx, &change, &lanes, check.as_ref(), bounds)?;
             if put.took_place() {
                 alerts.iter().try_for_each(|alert| outbox::keep(tx, alert))?;
             }
@@ -72,13 +72,13 @@ impl ManifestStore for SqliteStore {
 
 fn put(
     tx: &mut Tx<'_>,
-    manifest: &KeptManifest,
+    ManifestChange { read, manifest }: &ManifestChange,
     lanes: &[JobLane],
     check: Option<&AppCheckPlan>,
     bounds: ManifestBounds,
 ) -> Outcome<ManifestPut> {
     let (organization, application) = (manifest.organization, manifest.application);
-    if applications::find(tx.connection(), organization, &Ref::Id(application))?.is_none() {
+    if !applications::is_still(tx, read)? {
         return Ok(ManifestPut::Outdated);
     }
     let old = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
@@ -94,7 +94,8 @@ fn put(
         organization.key(),
         manifest.version,
         manifest.document,
-        manifest.updated_at.as_micros()
+        manifest.updated_at.as_micros(),
+        manifest.owner_email.as_ref().map(EmailAddress::as_str)
     ])?;
     if written == 0 {
         return Ok(ManifestPut::Outdated);
@@ -105,9 +106,17 @@ fn put(
         tx.prepare(SET_SCHEDULE)?.execute(params![lane_id.key(), version.0])?;
     }
     app_health::plan(tx, organization, application, check)?;
+    let old_owner = old.and_then(|old| old.owner_email);
+    channels::follow_owners(tx, organization, [old_owner.as_ref(), manifest.owner_email.as_ref()])?;
     // The lanes and their schedules are part of what its applications share.
     tx.bump_organization(organization)?;
     Ok(ManifestPut::Kept)
+}
+
+/// The version of the manifest that an application has; 0 if it has none.
+pub(super) fn version(tx: &Tx<'_>, application: ApplicationId) -> Outcome<i64> {
+    let kept = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
+    Ok(kept.map_or(0, |kept| kept.version))
 }
 
 /// Why a manifest that is the next version is not kept all the same, if a bound of its organization says so.
@@ -172,12 +181,13 @@ fn put_secrets(tx: &Tx<'_>, change: &SecretsChange) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Deletes those of an application that is deleted in the same write.
-pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<()> {
+/// Deletes those of an application that is deleted in the same write. Says whom the manifest named as the owner.
+pub(super) fn delete_of_application(tx: &Tx<'_>, application: ApplicationId) -> Outcome<Option<EmailAddress>> {
+    let kept = tx.prepare(OF_APPLICATION)?.query_row([application.key()], of_row).optional()?;
     tx.prepare(DELETE)?.execute([application.key()])?;
     tx.prepare(DELETE_SECRETS)?.execute([application.key()])?;
     app_health::delete_of_application(tx, application)?;
-    Ok(())
+    Ok(kept.and_then(|kept| kept.owner_email))
 }
 
 /// Deletes those of an organization that is deleted in the same write.
@@ -194,6 +204,7 @@ fn of_row(row: &Row<'_>) -> rusqlite::Result<KeptManifest> {
         organization: row.id("organization_id")?,
         version: row.get("version")?,
         document: row.get("document")?,
+        owner_email: row.spelled_opt("owner_email", |text: String| EmailAddress::parse(&text).ok())?,
         updated_at: row.instant("updated_at")?,
     })
 }

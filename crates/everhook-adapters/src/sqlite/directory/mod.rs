@@ -20,8 +20,8 @@ use async_trait::async_trait;
 use everhook_core::{
     ids::{ApiKeyId, ApplicationId, EndpointId, EventTypeId, OrganizationId, Ref, RevisionNumber, ScheduleId, ScheduleVersion},
     model::{
-        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, Endpoint, EventTypeDefinition, Organization, OrganizationSchedule,
-        Page, PageRequest, RetrySchedule, Revision,
+        ApiKey, ApiKeyHash, Application, ApplicationKind, AuditEntry, CheckChange, Endpoint, EventTypeDefinition, Organization,
+        OrganizationSchedule, Page, PageRequest, RetrySchedule, Revision,
     },
     ports::{
         ApiKeyStore, ApplicationStore, ConfigCursor, ConfigRead, ConfigurationReader, ContentsDeleted, Created, Definitions, Deleted,
@@ -68,7 +68,7 @@ impl OrganizationStore for SqliteStore {
 #[async_trait]
 impl ApplicationStore for SqliteStore {
     async fn create_application(&self, application: Application, entry: AuditEntry) -> Result<Created, StoreError> {
-        self.change(1, entry, move |tx| applications::create(tx, &application)).await
+        self.change(3, entry, move |tx| applications::create(tx, &application)).await
     }
 
     async fn application(&self, organization: OrganizationId, of: &Ref<ApplicationId>) -> Result<Option<Application>, StoreError> {
@@ -84,8 +84,14 @@ impl ApplicationStore for SqliteStore {
         self.read(move |connection| applications::list(connection, organization, page)).await
     }
 
-    async fn update_application(&self, read: Application, changed: Application, entry: AuditEntry) -> Result<Updated, StoreError> {
-        self.change(1, entry, move |tx| applications::update(tx, &read, &changed)).await
+    async fn update_application(
+        &self,
+        read: Application,
+        changed: Application,
+        check: CheckChange,
+        entry: AuditEntry,
+    ) -> Result<Updated, StoreError> {
+        self.change(5, entry, move |tx| applications::update(tx, &read, &changed, &check)).await
     }
 
     async fn delete_application(&self, organization: OrganizationId, id: ApplicationId, deletion: Deletion) -> Result<Deleted, StoreError> {

@@ -42,7 +42,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewOrganization) -> Outcome<Created> {
     ])?;
     applications::insert(tx, &new.default)?;
     applications::insert(tx, &new.operational)?;
-    channels::follow(tx, organization.id, &organization.admin_emails)?;
+    channels::follow(tx, organization.id, &organization.admin_emails, &organization.admin_emails)?;
     Ok(Created::Created)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn update(tx: &mut Tx<'_>, read: &Organization, changed: &Organizatio
         limits_json::write(changed.limits),
         emails_json(&changed.admin_emails),
     ])?;
-    channels::follow(tx, changed.id, &changed.admin_emails)?;
+    channels::follow(tx, changed.id, &changed.admin_emails, read.admin_emails.iter().chain(&changed.admin_emails))?;
     tx.bump_organization(changed.id)?;
     Ok(Updated::Updated)
 }

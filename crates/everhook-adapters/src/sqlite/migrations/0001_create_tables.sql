@@ -56,6 +56,12 @@ CREATE TABLE applications (
     -- The sequence number of the next event.
     next_sequence INTEGER NOT NULL DEFAULT 1,
     strict_event_types INTEGER NOT NULL DEFAULT 0 CHECK (strict_event_types IN (0, 1)),
+    -- Who gets the alerts about it, unless its manifest names somebody.
+    owner_email TEXT CHECK (length(owner_email) BETWEEN 3 AND 254),
+    -- Where its app is, unless its manifest says it.
+    base_url TEXT CHECK (length(base_url) BETWEEN 1 AND 1000),
+    -- Where the health of its app is checked, behind the base URL, unless its manifest says it; NULL if it is not.
+    health_path TEXT CHECK (length(health_path) BETWEEN 1 AND 1024),
     -- The highest `changed_version` of a deleted endpoint whose row was removed: what changed since an earlier version is no longer known.
     purged_version INTEGER NOT NULL DEFAULT 0,
     -- What its endpoints have of `config_bytes` together, the deleted not counted.
@@ -65,6 +71,7 @@ CREATE TABLE applications (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX applications_by_organization ON applications (organization_id, id);
+CREATE INDEX applications_by_owner ON applications (organization_id, owner_email) WHERE owner_email IS NOT NULL;
 
 CREATE TABLE schedules (
     version INTEGER PRIMARY KEY,
@@ -148,6 +155,8 @@ CREATE TABLE channels (
     enabled INTEGER NOT NULL DEFAULT 1 CHECK (enabled IN (0, 1)),
     created_at INTEGER,
     updated_at INTEGER,
+    -- Whether an e-mail address is an administrator's; otherwise it is an owner's of applications.
+    is_admin INTEGER NOT NULL DEFAULT 0 CHECK (is_admin IN (0, 1) AND (is_admin = 0 OR kind = 'email')),
     UNIQUE (organization_id, name),
     CHECK ((kind = 'email') = (credentials IS NULL) AND (kind = 'email') = (event_types IS NULL)),
     CHECK ((kind = 'email') = (created_at IS NULL) AND (kind = 'email') = (updated_at IS NULL)),
@@ -368,10 +377,13 @@ CREATE TABLE manifests (
     -- Rises by one with each change.
     version INTEGER NOT NULL CHECK (version >= 1),
     document TEXT NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    -- Who gets the alerts about the application, if the manifest says it.
+    owner_email TEXT CHECK (length(owner_email) BETWEEN 3 AND 254)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX manifests_by_organization ON manifests (organization_id);
+CREATE INDEX manifests_by_owner ON manifests (organization_id, owner_email) WHERE owner_email IS NOT NULL;
 
 -- The health checks of apps: when each is due, and what the last one found.
 CREATE TABLE app_checks (

@@ -4,17 +4,18 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bytes::Bytes;
 use everhook_core::{
-    ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, ScheduleId, Uid},
+    ids::{ApiKeyId, ApplicationId, DeliveryId, EventTypeId, Ref, ScheduleId, Uid},
     model::{
         Actor, ApiKey, ApiKeyHash, AppCheckPlan, AppHealth, AppStatus, ApprovalDecision, ApprovalEnd, AuditAction, BreakerConfig, CacheKey,
         CachedAnswer, CapabilityName, DisabledReason, EmailAddress, Endpoint, EndpointState, EventTypeDefinition, EventTypePattern,
-        FailingChecks, FairDraw, JobAttempt, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule, ScheduleName,
-        Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target, callback_lane,
+        FailingChecks, FairDraw, JobAttempt, KeptManifest, OrderingMode, OrganizationSchedule, PayloadStyle, RateLimit, RetrySchedule,
+        ScheduleName, Scope, SealedSecret, SealedSecrets, SignatureStyle, SourceActivity, SourceStatistics, SourceTally, Target,
+        callback_lane,
         health::{KeptRate, MetricType, Provider, ProviderRate, RateWindow},
         minute_of,
     },
     policy::presets,
-    ports::{Created, Decided, EndpointUpdated, ManifestPut, SecretsChange},
+    ports::{Created, Decided, EndpointUpdated, ManifestChange, ManifestPut, SecretsChange},
 };
 
 use super::{CACHED_HASH, DRAWN, Filled, JOB, ODD};
@@ -38,6 +39,8 @@ impl Filled {
         store.create_organization(other, self.entry(AuditAction::OrganizationCreate)).await.unwrap();
         let mut shop = application(self.given.organization);
         (shop.uid, shop.strict_event_types) = (Some(Uid::parse("shop").unwrap()), false);
+        shop.owner_email = Some(EmailAddress::parse("owner@example.com").unwrap());
+        (shop.base_url, shop.health_path) = (Some("https://app.example".to_owned()), None);
         self.applications.push(shop.id);
         store.create_application(shop.clone(), self.entry(AuditAction::ApplicationCreate)).await.unwrap();
         // One that was deleted, and whose endpoints are still to be.
@@ -114,8 +117,15 @@ impl Filled {
         let name = CapabilityName::parse("winnerSelection").unwrap();
         let lane_id = name.lane(shop);
         let check = AppCheckPlan { url: "https://app.example/health".to_owned(), first_at: after(5) };
+        let read = store.application(organization, &Ref::Id(shop)).await.unwrap().unwrap();
         let put = store.put_manifest(
-            manifest(organization, shop, 1),
+            ManifestChange {
+                read,
+                manifest: KeptManifest {
+                    owner_email: Some(EmailAddress::parse("manifest@example.com").unwrap()),
+                    ..manifest(organization, shop, 1)
+                },
+            },
             job_lanes([lane_id, callback_lane(shop)]),
             Some(check.clone()),
             Vec::new(),

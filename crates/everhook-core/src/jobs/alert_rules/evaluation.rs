@@ -11,8 +11,8 @@ use crate::{
     ids::{AlertStatusId, OrganizationId},
     line::{
         Line,
-        alert_subject::{Subject, name_of},
-        rule_alert::of_rule,
+        alert_subject::{Subject, name_of, owner_of},
+        rule_alert::{AlertAbout, of_rule},
     },
     model::{AlertMetric, AlertRule, AlertScope, AlertStage, AlertStatus},
     policy::alerts::{AlertReport, AlertStep, Measured, is_broken, step},
@@ -224,7 +224,8 @@ impl<'a> Pass<'a> {
         if name.is_none() && report == AlertReport::Fired {
             return Ok(None);
         }
-        let alert = of_rule(self.line, &status, name.as_deref(), report, self.now);
+        let owner = if status.rule.recipients.owner { owner_of(self.line, &subject).await? } else { None };
+        let alert = of_rule(self.line, &status, &AlertAbout { name, owner }, report, self.now);
         Ok(Some(AlertChange { status, alert: Some(alert) }))
     }
 }

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of};
+use super::{BOUNDS, CHANGE_ROUNDS_MAX, check_plan, facts, is_kept, lanes_of, manifest_of};
 use crate::{
     calls::WithdrawnCanary,
+    ids::Ref,
     line::Line,
     manage::{Refusal, audit},
-    model::{AuditAction, Author, EventType, KeptManifest, Manifest},
-    policy::{audit::changed, calls::manifest},
-    ports::{Alert, StoreError},
+    model::{AuditAction, Author, EventType, KeptManifest},
+    policy::audit::changed,
+    ports::{Alert, ManifestChange},
 };
 
 /// Notes in the manifest that a canary is withdrawn, unless it is another manifest by now, and records `canary.withdrawn` with it. Says whether it did.
@@ -21,6 +22,8 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
     let now = line.ports.clock.now();
     let why = reason(withdrawn);
     for _ in 0..CHANGE_ROUNDS_MAX {
+        let of = Ref::Id(withdrawn.application);
+        let Some(application) = line.ports.applications.application(withdrawn.organization, &of).await? else { return Ok(false) };
         let Some(old) = line.ports.manifests.manifest(withdrawn.application).await? else { return Ok(false) };
         let noted =
             (old.version == withdrawn.version).then(|| note(&old.document, &withdrawn.capability, &now.to_string(), &why)).flatten();
@@ -31,21 +34,16 @@ pub async fn withdraw_canary(line: &Line, withdrawn: &WithdrawnCanary) -> Result
         let entry = audit::entry(line, &by, AuditAction::ApplicationPutManifest, withdrawn.application.as_uuid(), note);
         // What the app answers and how it is checked stay as they are.
         let manifest = manifest_of(line, &new)?;
-        let (lanes, check) = (lanes_of(&manifest, new.application), check_plan(line, new.application, &manifest));
+        let (lanes, check) = (lanes_of(line, &manifest, new.application), check_plan(line, &application, &manifest));
         let alerts = vec![alert_of(line, withdrawn, &why)];
-        if is_kept(line.ports.manifests.put_manifest(new, lanes, check, alerts, BOUNDS, entry).await?)? {
+        let change = ManifestChange { read: application, manifest: new };
+        if is_kept(line.ports.manifests.put_manifest(change, lanes, check, alerts, BOUNDS, entry).await?)? {
             line.calls.forget(withdrawn.application);
             line.calls.records.alerts_recorded.notify_one();
             return Ok(true);
         }
     }
     Err(Refusal::concurrent_change("manifest"))
-}
-
-fn manifest_of(line: &Line, kept: &KeptManifest) -> Result<Manifest, Refusal> {
-    let document = serde_json::from_str(&kept.document).map_err(StoreError::corrupt)?;
-    let read = manifest::read(&document, &line.calls.defaults, &|_| Ok(()));
-    Ok(read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?)
 }
 
 fn reason(withdrawn: &WithdrawnCanary) -> String {

@@ -52,9 +52,10 @@ pub async fn check_contract(
     let timeout = capability.spec.timeout;
     let callbacks = is_async.then_some(CallbacksExpected { door: &door, timeout, wait: timeout.min(CALLBACK_WAIT_MAX) });
     line.calls.check_contract(capability, health_path, payload, callbacks).await.map_err(|not_tested| match not_tested {
-        NotTested::NoUrl => {
-            Refusal::Conflict(Conflict::AppNotCallable, "the manifest has no `base_url`: there is nothing to test".to_owned())
-        }
+        NotTested::NoUrl => Refusal::Conflict(
+            Conflict::AppNotCallable,
+            "neither the application nor its manifest has a `base_url`: there is nothing to test".to_owned(),
+        ),
         NotTested::NoSlot => OnDemandRefusal::NoSlot.into(),
         NotTested::Busy => Refusal::Busy,
         NotTested::Store(error) => error.into(),

@@ -12,15 +12,15 @@ pub use self::{
     secret::{reveal, rotate_secret},
 };
 
-use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, audit};
+use super::{CHANGE_ROUNDS_MAX, Conflict, Fault, Noun, Refusal, audit, owners};
 use crate::{
     calls::{OpenApp, compile_schemas},
     ids::{ApplicationId, OrganizationId, Ref},
     limits::evaluations::EVALUATION_TIMEOUT,
     line::Line,
     model::{
-        AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, Capability, CapabilityName, FairDraw, JobLane,
-        KeptManifest, Manifest, callback_lane,
+        AppCheckPlan, Application, ApplicationKind, AttemptStatistics, AuditAction, Author, Capability, CapabilityName, CheckChange,
+        FairDraw, JobLane, KeptManifest, Manifest, callback_lane,
     },
     policy::{
         audit::{Facts, changed, made},
@@ -31,7 +31,7 @@ use crate::{
         presets,
         target::{self, TargetRules},
     },
-    ports::{ManifestBounds, ManifestPut},
+    ports::{ManifestBounds, ManifestChange, ManifestPut, StoreError},
     time::Timestamp,
 };
 
@@ -53,13 +53,14 @@ pub async fn put(
     document: String,
     targets: &TargetRules,
 ) -> Result<KeptManifest, Refusal> {
-    let application = find_application(line, by.organization, of).await?;
+    let mut application = find_application(line, by.organization, of).await?;
     if application.kind == ApplicationKind::Operational {
         return Err(Refusal::Invalid(vec![Fault::new("manifest", "the application `operational` cannot have a manifest")]));
     }
-    let manifest = check(line, by.organization, &document, targets).await?;
+    let manifest = check(line, &application, &document, targets).await?;
+    owners::check_count(line, by.organization, manifest.owner_email.as_ref()).await?;
     secret::ensure(line, by, application.id).await?;
-    let lanes = lanes_of(&manifest, application.id);
+    let lanes = lanes_of(line, &manifest, application.id);
     for _ in 0..CHANGE_ROUNDS_MAX {
         let old = line.ports.manifests.manifest(application.id).await?;
         let kept = KeptManifest {
@@ -67,6 +68,7 @@ pub async fn put(
             organization: by.organization,
             version: old.as_ref().map_or(0, |old| old.version) + 1,
             document: document.clone(),
+            owner_email: manifest.owner_email.clone(),
             updated_at: line.ports.clock.now(),
         };
         let note = match &old {
@@ -74,26 +76,35 @@ pub async fn put(
             None => made(&facts(&kept)),
         };
         let entry = audit::entry(line, by, AuditAction::ApplicationPutManifest, application.id.as_uuid(), note);
-        let check = check_plan(line, application.id, &manifest);
-        let put = line.ports.manifests.put_manifest(kept.clone(), lanes.clone(), check, Vec::new(), BOUNDS, entry).await?;
+        let check = check_plan(line, &application, &manifest);
+        let change = ManifestChange { read: application.clone(), manifest: kept.clone() };
+        let put = line.ports.manifests.put_manifest(change, lanes.clone(), check, Vec::new(), BOUNDS, entry).await?;
         if is_kept(put)? {
             line.health_checks_bell.notify_one();
             line.calls.forget(application.id);
             // The lanes of its capabilities are part of what the organization's applications share.
             line.catalog.forget_organization(by.organization);
+            if old.and_then(|old| old.owner_email) != kept.owner_email {
+                owners::announce_change(line, by.organization);
+            }
             return Ok(kept);
         }
-        // The application may have been deleted meanwhile.
-        find_application(line, by.organization, &Ref::Id(application.id)).await?;
+        // The application may have been changed or deleted meanwhile.
+        application = find_application(line, by.organization, &Ref::Id(application.id)).await?;
     }
     Err(Refusal::concurrent_change("manifest"))
 }
 
 /// The lanes that an application with this manifest has, and how what is sent there is retried. What `retry` says of a call whose caller waits is not for the
 /// job that it may become.
-fn lanes_of(manifest: &Manifest, application: ApplicationId) -> Vec<JobLane> {
+fn lanes_of(line: &Line, manifest: &Manifest, application: ApplicationId) -> Vec<JobLane> {
+    let retry = line.calls.defaults.job_retry;
     let of_capability = |(name, capability): (&CapabilityName, &Capability)| {
-        let schedule = if capability.is_async { presets::job_retried(capability.attempts_max, capability.backoff) } else { presets::job() };
+        let schedule = if capability.is_async {
+            presets::job_retried(retry, capability.attempts_max, capability.backoff)
+        } else {
+            presets::job_by(retry)
+        };
         JobLane { lane_id: name.lane(application), schedule }
     };
     let of_callbacks = JobLane { lane_id: callback_lane(application), schedule: presets::relay() };
@@ -115,11 +126,30 @@ fn is_kept(put: ManifestPut) -> Result<bool, Refusal> {
     Err(Refusal::Conflict(Conflict::LimitReached, words))
 }
 
-/// Where and when the health of the app is checked, if its manifest says so.
-fn check_plan(line: &Line, application: ApplicationId, manifest: &Manifest) -> Option<AppCheckPlan> {
-    let (base_url, path) = (manifest.base_url.as_deref()?, manifest.health_path.as_deref()?);
-    let phase = health::phase(application.as_uuid(), line.health_checks.interval);
+/// Where and when the health of the app is checked, if it is.
+fn check_plan(line: &Line, application: &Application, manifest: &Manifest) -> Option<AppCheckPlan> {
+    let (base_url, path) = (manifest.base_url(application)?, manifest.health_path(application)?);
+    let phase = health::phase(application.id.as_uuid(), line.health_checks.interval);
     Some(AppCheckPlan { url: manifest::url_of(base_url, path), first_at: line.ports.clock.now() + phase })
+}
+
+/// What a change of an application does to the health check of its app.
+pub(super) async fn check_change(line: &Line, read: &Application, changed: &Application) -> Result<CheckChange, Refusal> {
+    if (&read.base_url, &read.health_path) == (&changed.base_url, &changed.health_path) {
+        return Ok(CheckChange::Keep);
+    }
+    let Some(kept) = line.ports.manifests.manifest(changed.id).await? else {
+        return Ok(CheckChange::Replace { manifest_version: 0, plan: None });
+    };
+    let plan = check_plan(line, changed, &manifest_of(line, &kept)?);
+    Ok(CheckChange::Replace { manifest_version: kept.version, plan })
+}
+
+/// A manifest that is kept, opened. Its URLs were checked when it was put.
+fn manifest_of(line: &Line, kept: &KeptManifest) -> Result<Manifest, Refusal> {
+    let document = serde_json::from_str(&kept.document).map_err(StoreError::corrupt)?;
+    let read = manifest::read(&document, None, &line.calls.defaults, &|_| Ok(()));
+    Ok(read.map_err(|_| StoreError::corrupt(format!("the manifest of the application {} cannot be read", kept.application)))?)
 }
 
 /// The manifest of an application.
@@ -171,7 +201,7 @@ async fn find_application(line: &Line, organization: OrganizationId, of: &Ref<Ap
 }
 
 /// Reads a manifest and checks everything of it, the schemas too.
-async fn check(line: &Line, organization: OrganizationId, document: &str, targets: &TargetRules) -> Result<Manifest, Refusal> {
+async fn check(line: &Line, application: &Application, document: &str, targets: &TargetRules) -> Result<Manifest, Refusal> {
     if document.len() > DOCUMENT_BYTES_MAX {
         let reason = format!("must be at most {DOCUMENT_BYTES_MAX} bytes, and has {}", document.len());
         return Err(Refusal::Invalid(vec![Fault::new("manifest", reason)]));
@@ -179,7 +209,7 @@ async fn check(line: &Line, organization: OrganizationId, document: &str, target
     let value = serde_json::from_str(document)
         .map_err(|error| Refusal::Invalid(vec![Fault::new("manifest", format!("cannot be read: {error}"))]))?;
     let check_url = |url: &str| target::check(url, targets).map(|_| ()).map_err(|fault| fault.to_string());
-    let read = manifest::read(&value, &line.calls.defaults, &check_url);
+    let read = manifest::read(&value, application.base_url.as_deref(), &line.calls.defaults, &check_url);
     let manifest = read.map_err(|faults| Refusal::Invalid(faults.into_iter().map(fault).collect()))?;
     if manifest.capabilities.values().all(|capability| capability.response_schema.is_none()) {
         return Ok(manifest);
@@ -188,7 +218,8 @@ async fn check(line: &Line, organization: OrganizationId, document: &str, target
         let compiled = compile_schemas(&manifest).map(|_| ());
         (manifest, compiled)
     };
-    let (manifest, compiled) = line.evaluations.run(organization, EVALUATION_TIMEOUT, compile).await.map_err(|_| Refusal::Busy)?;
+    let (manifest, compiled) =
+        line.evaluations.run(application.organization, EVALUATION_TIMEOUT, compile).await.map_err(|_| Refusal::Busy)?;
     let fault = |(name, reason): (CapabilityName, String)| Fault::new(format!("capabilities.{name}.response_schema"), reason);
     compiled.map_err(|wrong| Refusal::Invalid(vec![fault(wrong)]))?;
     Ok(manifest)

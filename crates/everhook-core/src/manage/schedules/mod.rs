@@ -213,7 +213,7 @@ pub async fn find(line: &Line, organization: OrganizationId, of: &ScheduleRef) -
 /// [`StoreError`] if the store cannot be reached.
 pub async fn list(line: &Line, organization: OrganizationId, page: PageRequest) -> Result<Page<Known>, StoreError> {
     let own = line.ports.retry_schedules.retry_schedules(organization).await?.into_iter().map(Known::Own);
-    let presets = presets::NAMES.into_iter().filter_map(presets::preset).map(Known::Preset);
+    let presets = presets::NAMES.into_iter().filter_map(|name| preset(line, name)).map(Known::Preset);
     let uuid = |known: &Known| *known.id().as_uuid();
     let mut rows: Vec<Known> = own.chain(presets).collect();
     match page.cursor {
@@ -265,15 +265,20 @@ pub fn is_name_of_unnamed(name: &str) -> bool {
 }
 
 async fn find_known(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<Option<Known>, StoreError> {
-    let preset = match of {
+    let found = match of {
         ScheduleRef::Name(name) if name == DEFAULT_NAME => Some(presets::standard()),
-        ScheduleRef::Name(name) => presets::preset(name),
-        ScheduleRef::Id(id) => presets::NAMES.into_iter().find(|name| presets::id(name) == Some(*id)).and_then(presets::preset),
+        ScheduleRef::Name(name) => preset(line, name),
+        ScheduleRef::Id(id) => presets::NAMES.into_iter().find(|name| presets::id(name) == Some(*id)).and_then(|name| preset(line, name)),
     };
-    match preset {
+    match found {
         Some(preset) => Ok(Some(Known::Preset(preset))),
         None => Ok(line.ports.retry_schedules.retry_schedule(organization, of).await?.map(Known::Own)),
     }
+}
+
+/// A preset as this server has it: the operator may have set the numbers of the one for jobs.
+fn preset(line: &Line, name: &str) -> Option<RetrySchedule> {
+    if name == presets::JOB { Some(presets::job_by(line.calls.defaults.job_retry)) } else { presets::preset(name) }
 }
 
 async fn find_own(line: &Line, organization: OrganizationId, of: &ScheduleRef) -> Result<OrganizationSchedule, Refusal> {

@@ -19,12 +19,17 @@ use self::{
     settings::{read_breaker, read_cache, read_canary, read_hedge, read_job_retry, read_retry},
 };
 use super::timeouts::TimeoutsByName;
-use crate::model::{BreakerConfig, CallMode, Capability, CapabilityName, FallbackStep, Manifest};
+use crate::{
+    model::{BreakerConfig, CallMode, Capability, CapabilityName, EmailAddress, FallbackStep, HealthPath, Manifest},
+    policy::presets::JobRetry,
+};
 
 /// How many capabilities an application may have: each has a breaker and counts in memory.
 pub const CAPABILITIES_MAX: usize = 100;
-/// The longest path of a capability.
+/// The longest path of a capability, and of a health page.
 const PATH_BYTES_MAX: usize = 1_024;
+/// The longest base URL of an application: with any path behind it, it is a URL that may be called.
+const BASE_URL_BYTES_MAX: usize = 1_000;
 /// How long a call may be allowed to take: somebody waits for it.
 const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 /// How long an app may take to call back about a job.
@@ -44,43 +49,48 @@ pub struct ManifestDefaults {
     pub timeouts: TimeoutsByName,
     /// When apps are left alone.
     pub breaker: BreakerConfig,
+    /// How jobs are retried.
+    pub job_retry: JobRetry,
 }
 
 impl Default for ManifestDefaults {
     fn default() -> Self {
         // One probe at a time: whoever else calls meanwhile has a fallback at once.
         let breaker = BreakerConfig { half_open_max_calls: 1, ..BreakerConfig::consecutive() };
-        Self { timeouts: TimeoutsByName::default(), breaker }
+        Self { timeouts: TimeoutsByName::default(), breaker, job_retry: JobRetry::default() }
     }
 }
 
-/// Reads a manifest. `check_url` says what is wrong with a URL, if something is.
+/// Reads a manifest of an application that has this base URL itself. `check_url` says what is wrong with a URL, if something is.
 ///
 /// # Errors
 /// Every fault, up to a bound.
 pub fn read(
     document: &Value,
+    base_url_of_application: Option<&str>,
     defaults: &ManifestDefaults,
     check_url: &dyn Fn(&str) -> Result<(), String>,
 ) -> Result<Manifest, Vec<ManifestFault>> {
     let mut faults = Faults::default();
-    let manifest = read_manifest(document, defaults, check_url, &mut faults);
+    let manifest = read_manifest(document, base_url_of_application, defaults, check_url, &mut faults);
     faults.none_or(manifest)
 }
 
 fn read_manifest(
     document: &Value,
+    base_url_of_application: Option<&str>,
     defaults: &ManifestDefaults,
     check_url: &dyn Fn(&str) -> Result<(), String>,
     faults: &mut Faults,
 ) -> Option<Manifest> {
     let mut fields = Fields::read("", document, faults)?;
-    let base_url = fields.text("base_url", faults);
-    if let Some(base_url) = &base_url {
-        check_base_url(base_url, check_url, faults);
+    let own_base_url = fields.text("base_url", faults);
+    if let Some(reason) = own_base_url.as_deref().and_then(|base_url| fault_of_base_url(base_url, check_url)) {
+        faults.add("base_url", reason);
     }
-    fields.refuse("owner_email", faults);
-    let health_path = read_health_path(&mut fields, base_url.as_deref(), check_url, faults);
+    let base_url = own_base_url.as_deref().or(base_url_of_application);
+    let owner_email = read_owner_email(&mut fields, faults);
+    let health_path = read_health_path(document, &mut fields, base_url, check_url, faults);
     let (webhooks, named) = (fields.take("webhooks"), fields.take("capabilities"));
     let listed = match (named, webhooks) {
         (Some(_), Some(_)) => {
@@ -90,38 +100,47 @@ fn read_manifest(
         (one, other) => one.or(other),
     };
     fields.end(faults);
-    let capabilities = read_capabilities(listed?, defaults, base_url.as_deref(), check_url, faults);
-    Some(Manifest { base_url, health_path, capabilities })
+    let capabilities = read_capabilities(listed?, defaults, base_url, check_url, faults);
+    Some(Manifest { base_url: own_base_url, owner_email, health_path, capabilities })
 }
 
-fn check_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>, faults: &mut Faults) {
-    if let Err(reason) = check_url(base_url) {
-        faults.add("base_url", reason);
-    } else if base_url.contains(['?', '#']) {
-        faults.add("base_url", "must not have a query or a fragment: paths are appended to it");
-    } else if !base_url.starts_with("http") {
-        faults.add("base_url", "must begin with `https://`");
+/// What is wrong with the base URL that an application has itself, if something is.
+pub fn fault_of_application_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>) -> Option<String> {
+    let too_long = || format!("must be at most {BASE_URL_BYTES_MAX} bytes long: paths are appended to it");
+    fault_of_base_url(base_url, check_url).or_else(|| (base_url.len() > BASE_URL_BYTES_MAX).then(too_long))
+}
+
+fn fault_of_base_url(base_url: &str, check_url: &dyn Fn(&str) -> Result<(), String>) -> Option<String> {
+    match check_url(base_url) {
+        Err(reason) => Some(reason),
+        Ok(()) if base_url.contains(['?', '#']) => Some("must not have a query or a fragment: paths are appended to it".to_owned()),
+        Ok(()) if !base_url.starts_with("http") => Some("must begin with `https://`".to_owned()),
+        Ok(()) => None,
     }
 }
 
-/// Where the health of the app is checked, which the manifest may leave open: not every app has such a page.
+fn read_owner_email(fields: &mut Fields<'_>, faults: &mut Faults) -> Option<EmailAddress> {
+    let read = EmailAddress::parse(&fields.text("owner_email", faults)?);
+    read.map_err(|fault| faults.add("owner_email", fault.to_string())).ok()
+}
+
+/// Where the health of the app is checked. `null` says that it has no such page, which is not the same as to say nothing.
 fn read_health_path(
+    document: &Value,
     fields: &mut Fields<'_>,
     base_url: Option<&str>,
     check_url: &dyn Fn(&str) -> Result<(), String>,
     faults: &mut Faults,
-) -> Option<String> {
-    let path = fields.text("health_path", faults)?;
-    match (fault_of_path(&path), base_url) {
-        (Some(reason), _) => faults.add("health_path", reason),
-        (None, None) => faults.add("health_path", "needs a `base_url` before it"),
-        (None, Some(base_url)) => {
-            if let Err(reason) = check_url(&url_of(base_url, &path)) {
-                faults.add("health_path", reason);
-            }
-        }
+) -> HealthPath {
+    let Some(path) = fields.text("health_path", faults) else {
+        let is_off = ["health_path", "healthPath"].iter().any(|name| document.get(name).is_some_and(Value::is_null));
+        return if is_off { HealthPath::Off } else { HealthPath::OfApplication };
+    };
+    let checked = base_url.map_or(Ok(()), |base_url| check_url(&url_of(base_url, &path)));
+    if let Some(reason) = fault_of_path(&path).map(str::to_owned).or(checked.err()) {
+        faults.add("health_path", reason);
     }
-    Some(path)
+    HealthPath::At(path)
 }
 
 /// The URL of a capability.
@@ -193,8 +212,8 @@ fn read_capability(
     if is_async && mode == CallMode::Shadow {
         faults.add(fields.path_of("mode"), "cannot be `shadow` with `async`: a job has no fallback to compare with");
     }
-    let read_retry = if is_async { read_job_retry } else { read_retry };
-    let (attempts_max, backoff) = read_retry(&mut fields, faults);
+    let (attempts_max, backoff) =
+        if is_async { read_job_retry(&mut fields, defaults.job_retry.max_attempts, faults) } else { read_retry(&mut fields, faults) };
     let (breaker, slow_calls) = read_breaker(&mut fields, &defaults.breaker, timeout, faults);
     let idempotent = fields.flag("idempotent", faults).unwrap_or(false);
     let hedge = read_hedge(&mut fields, idempotent, faults);
@@ -238,7 +257,8 @@ fn check_path(fields: &Fields<'_>, path: Option<&str>, faults: &mut Faults) {
     }
 }
 
-fn fault_of_path(path: &str) -> Option<&'static str> {
+/// What is wrong with the path of a capability or a health page, if something is.
+pub fn fault_of_path(path: &str) -> Option<&'static str> {
     match path {
         path if !path.starts_with('/') => Some("must begin with `/`"),
         path if path.len() > PATH_BYTES_MAX => Some("must be at most 1024 bytes long"),

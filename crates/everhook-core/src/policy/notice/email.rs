@@ -8,8 +8,9 @@ use crate::model::NoticeSeverity;
 /// How far values are indented behind their names in the text.
 const NAME_WIDTH: usize = 15;
 
-/// Why somebody gets it.
-const REASON: &str = "You get this because your address is among `admin_emails` of the organization.";
+/// Why somebody gets it. The same for whoever gets it, because what was sent is shown without asking whose address it was.
+const REASON: &str =
+    "You get this because your address is in `admin_emails` of the organization, or is the `owner_email` of an application.";
 
 /// A mail, before it is composed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Which channels of an organization get an operational event.
 //!
-//! An administrator's e-mail gets only what calls for action: a channel of a service gets what its owner asked for. An alert names its own recipients.
+//! An administrator's e-mail gets only what calls for action, that of an application's owner only alerts about the application; a channel of a service gets
+//! what its owner asked for. An alert names its own recipients.
 
 use serde_json::Value;
 
@@ -37,7 +38,8 @@ pub fn default_patterns(kind: ServiceKind) -> Vec<EventTypePattern> {
 /// Whether a channel may get events of this type, whatever their data says. Asked once for each type.
 pub fn may_get(channel: &Channel, event_type: &EventType) -> bool {
     match &channel.to {
-        ChannelTarget::Email(_) => EMAILED_TYPES.contains(&event_type.as_str()),
+        ChannelTarget::Admin(_) => EMAILED_TYPES.contains(&event_type.as_str()),
+        ChannelTarget::Owner(_) => is_alert(event_type),
         ChannelTarget::Service(service) => {
             service.enabled && has_words_for(event_type) && (is_alert(event_type) || matching::wants(&service.event_types, event_type))
         }
@@ -80,7 +82,7 @@ pub fn omission(channel: &Channel, channels: &[&Channel], event_type: &EventType
     if recipients.include(channel, event_type, &notice) {
         return None;
     }
-    if !recipients.everyone {
+    if !recipients.address(channel) {
         return Some(Omission::NotARecipient);
     }
     let wants_type = channel.service().is_none_or(|service| matching::wants(&service.event_types, event_type));
@@ -89,8 +91,10 @@ pub fn omission(channel: &Channel, channels: &[&Channel], event_type: &EventType
 
 /// Whom an event is for.
 struct Recipients<'a> {
-    /// Whoever asked for such events.
-    everyone: bool,
+    /// Services that asked for such events.
+    services: bool,
+    /// The administrators of the organization.
+    admins: bool,
     /// These in any case.
     named: Vec<&'a str>,
     /// Whether administrators were notified already, by the node itself.
@@ -98,25 +102,38 @@ struct Recipients<'a> {
 }
 
 impl<'a> Recipients<'a> {
-    /// An alert names its recipients. If it names only channels that are not there, or are turned off, everyone gets it: somebody must.
+    /// An alert names its recipients. The administrators stand in for an owner who has no address, and get it with everyone if it names only channels that
+    /// are not there, or are turned off: somebody must.
     fn of(event_type: &EventType, data: &'a Value, channels: &[&Channel]) -> Self {
         let recipients = &data["recipients"];
         if !is_alert(event_type) || !recipients.is_object() {
-            return Self { everyone: true, named: Vec::new(), is_sent: false };
+            return Self { services: true, admins: true, named: Vec::new(), is_sent: false };
         }
-        let named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        // An application has no owner's address of its own: its owner is whoever administers the organization.
-        let is_for_people = recipients["admins"] == true || recipients["owner"] == true;
+        let mut named: Vec<&str> = recipients["channels"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let finds_one = channels.iter().any(|channel| named.contains(&channel.name()));
+        let (for_owner, for_admins) = (recipients["owner"] == true, recipients["admins"] == true);
+        let is_there = |address: &&str| channels.iter().any(|channel| channel.address().is_some_and(|other| other.as_str() == *address));
+        let owner = recipients["owner_email"].as_str().filter(|_| for_owner).filter(is_there);
+        named.extend(owner);
         let is_sent = data["sent_directly"] == true;
-        Self { everyone: !is_sent && (is_for_people || !finds_one), named, is_sent }
+        let services = !is_sent && (for_owner || for_admins || !finds_one);
+        Self { services, admins: !is_sent && (for_admins || (services && owner.is_none())), named, is_sent }
     }
 
     fn include(&self, channel: &Channel, event_type: &EventType, notice: &Notice) -> bool {
         if self.named.contains(&channel.name()) {
             return !self.is_sent || channel.service().is_some();
         }
-        self.everyone && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
+        self.address(channel) && channel.service().is_none_or(|service| asks_for(service, event_type, notice.severity))
+    }
+
+    /// Whether it is for such channels, if they want it.
+    fn address(&self, channel: &Channel) -> bool {
+        match &channel.to {
+            ChannelTarget::Admin(_) => self.admins,
+            ChannelTarget::Owner(_) => false,
+            ChannelTarget::Service(_) => self.services,
+        }
     }
 }
 

@@ -187,8 +187,8 @@ fn a_webhook_gets_the_words_and_the_data_as_it_was_published() {
     );
 }
 
-fn email_channel(address: &str) -> Channel {
-    let to = ChannelTarget::Email(EmailAddress::parse(address).unwrap());
+fn email_channel(address: &str, to: fn(EmailAddress) -> ChannelTarget) -> Channel {
+    let to = to(EmailAddress::parse(address).unwrap());
     Channel { id: ChannelId::from_uuid(uuid::Uuid::from_u128(address.len() as u128)), retry_schedule: ScheduleVersion(1), to }
 }
 
@@ -210,7 +210,9 @@ fn service(name: &str, patterns: &[&str], min_severity: Option<NoticeSeverity>) 
 #[test]
 fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
     let channels = [
-        email_channel("ops@example.com"),
+        email_channel("ops@example.com", ChannelTarget::Admin),
+        email_channel("shop@example.com", ChannelTarget::Owner),
+        email_channel("app@example.com", ChannelTarget::Owner),
         service("all", &["*"], None),
         service("critical", &["*"], Some(NoticeSeverity::Critical)),
         service("jobs-only", &["job.dead"], None),
@@ -223,8 +225,20 @@ fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
     let cases = [
         (json!({"admins": true}), "warning", "ops@example.com all"),
         (json!({"admins": true}), "critical", "ops@example.com all critical"),
-        // An application has no owner of its own.
+        // An owner with an address is nobody else: administrators get it only if they are named as well.
+        (json!({"owner": true, "owner_email": "shop@example.com"}), "warning", "shop@example.com all"),
+        (
+            json!({"owner": true, "owner_email": "shop@example.com", "admins": true}),
+            "critical",
+            "ops@example.com shop@example.com all critical",
+        ),
+        (json!({"owner": true, "owner_email": "ops@example.com"}), "warning", "ops@example.com all"),
+        (json!({"owner": false, "owner_email": "shop@example.com", "admins": true}), "warning", "ops@example.com all"),
+        (json!({"owner": true, "owner_email": "shop@example.com", "channels": ["jobs-only"]}), "warning", "shop@example.com all jobs-only"),
+        // The administrators stand in for an owner without one, and for one whose channel is gone.
         (json!({"owner": true}), "warning", "ops@example.com all"),
+        (json!({"owner": true, "owner_email": null}), "warning", "ops@example.com all"),
+        (json!({"owner": true, "owner_email": "gone@example.com"}), "warning", "ops@example.com all"),
         // Named ones get it, whatever else they asked for.
         (json!({"channels": ["jobs-only"]}), "warning", "jobs-only"),
         (json!({"channels": ["critical", "ops@example.com"]}), "warning", "ops@example.com critical"),
@@ -249,7 +263,7 @@ fn an_alert_goes_to_whom_it_names_and_to_everyone_if_that_is_nobody() {
     assert_eq!(sent(json!({"admins": true, "channels": ["jobs-only", "ops@example.com"]})), "jobs-only");
     assert_eq!(sent(json!({"admins": true, "channels": ["gone"]})), "");
     assert_eq!(chosen("job.dead", &json!({})), "all jobs-only");
-    assert_eq!(chosen("endpoint.disabled", &orders()), "ops@example.com all critical");
+    assert_eq!(chosen("endpoint.disabled", &orders()), "ops@example.com all critical", "owners get alerts only");
     assert_eq!(chosen("circuit.opened", &orders()), "all", "not by e-mail");
     assert_eq!(chosen("order.paid", &json!({})), "");
 }
@@ -261,7 +275,7 @@ fn a_channel_that_does_not_get_an_event_says_which_of_its_settings_is_why() {
         service.enabled = false;
     }
     let channels = [
-        email_channel("ops@example.com"),
+        email_channel("ops@example.com", ChannelTarget::Admin),
         service("all", &["*"], None),
         service("critical", &["*"], Some(NoticeSeverity::Critical)),
         service("jobs-only", &["job.dead"], None),

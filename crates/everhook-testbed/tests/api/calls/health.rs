@@ -71,7 +71,12 @@ async fn a_health_path_is_checked_like_every_url() {
         let answer = put(json!({ "base_url": base_url, "health_path": path, "capabilities": {} })).await;
         assert_eq!(answer.faults(422), ["health_path"], "{path}");
     }
-    assert_eq!(put(json!({ "health_path": "/health", "capabilities": {} })).await.faults(422), ["health_path"]);
+    put(json!({ "health_path": "/health", "capabilities": {} })).await.expect(200);
+    let health = server.get("/v1/applications/default/health").await.expect(200);
+    assert_eq!(health["url"], Value::Null, "there is no base URL yet");
+    server.put("/v1/applications/default", json!({ "base_url": "https://app.example" })).await.expect(200);
+    let health = server.get("/v1/applications/default/health").await.expect(200);
+    assert_eq!(health["url"], "https://app.example/health");
     let stranger = server.stranger(&["read"]).await;
     let id = server.get("/v1/applications/default").await.expect(200)["id"].as_str().unwrap().to_owned();
     server.call(http::Method::GET, &format!("/v1/applications/{id}/health"), &stranger, "").await.problem(404);

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use everhook::config::ServeArgs;
 use serde_json::{Value, json};
 
 use super::{
     Given,
     app::{Answer, App},
 };
-use crate::api::why::elsewhere;
+use crate::api::{client::Server, why::elsewhere};
 
 /// Waits until a job stands so. The engine works in real time here.
 async fn wait_for(given: &Given, id: &str, status: &str) -> Value {
@@ -204,5 +205,28 @@ async fn the_caller_of_a_job_is_told_how_it_ended_at_its_own_url() {
     assert_eq!((&told["jobId"], &told["status"], &told["details"]["result"]), (&json!(id), &json!("success"), &json!([1])), "{told}");
     assert_eq!((seen.header("webhook-id"), seen.header("x-webhook-event")), (Some(id), Some("job.ended")));
     assert!(seen.header("webhook-signature").is_some() && seen.header("x-webhook-signature").is_some());
+    given.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_operator_may_set_how_jobs_are_retried() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ServeArgs {
+        listen: Some("127.0.0.1:0".to_owned()),
+        data: Some(folder.path().join("data").display().to_string()),
+        allow_private_networks: Some("true".to_owned()),
+        job_retry_max_attempts: Some("5".to_owned()),
+        job_retry_initial_delay: Some("2s".to_owned()),
+        ..ServeArgs::default()
+    };
+    let (server, app) = (Server::start_with(&args).await, App::answering(Answer::Body(202, String::new())).await);
+    let given = Given { server, app };
+    given.put(json!({ "async": true, "timeout": "1m" })).await;
+    let preset = given.server.get("/v1/retry-schedules/job").await.expect(200);
+    assert_eq!((&preset["max_attempts"], &preset["intervals"]["base_ms"]), (&json!(5), &json!(2000)));
+    let queued = given.call(json!({ "payload": {} })).await.expect(202);
+    wait_for(&given, queued["job_id"].as_str().unwrap(), "sent").await;
+    let asked = given.app.seen().into_iter().find(|seen| seen.head.starts_with("POST")).expect("the app was asked");
+    assert_eq!(asked.header("x-max-attempts"), Some("5"));
     given.server.stop().await;
 }

@@ -32,6 +32,30 @@ async fn a_call_without_a_base_url_says_so() {
 }
 
 #[tokio::test]
+async fn what_a_manifest_leaves_open_can_be_set_on_the_application() {
+    let given = Given::new(App::answering(ok()).await, json!({})).await;
+    let (server, app) = (&given.server, &given.app);
+    server.put(PATH, json!({ "capabilities": { "ask": { "path": "/ask" } } })).await.expect(200);
+    let application = json!({ "owner_email": "shop@example.com", "base_url": app.url(), "health_path": null });
+    let changed = server.put("/v1/applications/default", application.clone()).await.expect(200);
+    for field in ["owner_email", "base_url", "health_path"] {
+        assert_eq!(changed[field], application[field], "{field}");
+    }
+    let answer = server.post("/v1/applications/default/call/ask", json!({ "payload": 1 })).await.expect(200);
+    assert_eq!(answer["source"], "app");
+    let channels = server.get("/v1/channels").await.expect(200);
+    assert_eq!(channels["data"][0]["name"], "shop@example.com");
+    // Without it, nothing can be called again.
+    server.put("/v1/applications/default", json!({ "base_url": null })).await.expect(200);
+    server.post("/v1/applications/default/call/ask", json!({ "payload": 1 })).await.problem(409);
+    let bad = json!({ "owner_email": "nobody", "base_url": "http://127.0.0.1/?a=1", "health_path": "health" });
+    assert_eq!(server.put("/v1/applications/default", bad).await.faults(422), ["owner_email", "base_url", "health_path"]);
+    let log = server.get("/v1/audit-log?action=application.update&limit=1").await.expect(200);
+    assert!(log.to_string().contains("base_url"), "{log}");
+    given.server.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_named_and_nothing_is_changed() {
     let server = Server::start().await;
     let of = |fields: Value| json!({ "base_url": "https://app.example", "capabilities": { "one": fields } });

@@ -148,7 +148,7 @@ fn found(found: Result<Found, StoreError>) -> Result<Arc<OpenCapability>, ApiErr
         Found::Capability(capability) => Ok(capability),
         Found::NoApplication => Err(ApiError::not_found("application")),
         Found::NoCapability => Err(ApiError::new(ProblemKind::NotFound, "the application's manifest has no capability with this name")),
-        Found::NoBaseUrl => Err(ApiError::new(ProblemKind::AppNotCallable, "the application's manifest has no `base_url`")),
+        Found::NoBaseUrl => Err(ApiError::new(ProblemKind::AppNotCallable, "neither the application nor its manifest has a `base_url`")),
     }
 }
 

@@ -82,13 +82,6 @@ impl<'a> Fields<'a> {
         self.left.remove(name)
     }
 
-    /// A field that later versions will have.
-    pub(super) fn refuse(&mut self, name: &str, faults: &mut Faults) {
-        if self.take(name).is_some() {
-            faults.add(self.path_of(name), "is not available yet: remove it");
-        }
-    }
-
     pub(super) fn object(&mut self, name: &str, faults: &mut Faults) -> Option<Self> {
         let path = self.path_of(name);
         Fields::read(&path, self.take(name)?, faults)

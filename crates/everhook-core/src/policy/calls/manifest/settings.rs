@@ -29,16 +29,21 @@ const SLOW_SHARE: f64 = 0.8;
 /// `retry` of a capability whose caller waits: how many requests a call may make, and how the delay between them grows.
 pub(super) fn read_retry(fields: &mut Fields<'_>, faults: &mut Faults) -> (u32, CallBackoff) {
     // `max_attempts` alone asks for retries as well.
-    read_attempts(fields, |attempts| attempts.is_some(), faults)
+    read_attempts(fields, |attempts| attempts.is_some(), ATTEMPTS_DEFAULT, faults)
 }
 
 /// `retry` of an `async` capability: how many requests a job may make. Jobs are retried unless the manifest says that they are not.
-pub(super) fn read_job_retry(fields: &mut Fields<'_>, faults: &mut Faults) -> (u32, CallBackoff) {
-    read_attempts(fields, |_| true, faults)
+pub(super) fn read_job_retry(fields: &mut Fields<'_>, attempts_default: u32, faults: &mut Faults) -> (u32, CallBackoff) {
+    read_attempts(fields, |_| true, attempts_default, faults)
 }
 
-fn read_attempts(fields: &mut Fields<'_>, default: fn(Option<u32>) -> bool, faults: &mut Faults) -> (u32, CallBackoff) {
-    let attempts_of = |is_enabled, attempts: Option<u32>| if is_enabled { attempts.unwrap_or(ATTEMPTS_DEFAULT) } else { 1 };
+fn read_attempts(
+    fields: &mut Fields<'_>,
+    default: fn(Option<u32>) -> bool,
+    attempts_default: u32,
+    faults: &mut Faults,
+) -> (u32, CallBackoff) {
+    let attempts_of = |is_enabled, attempts: Option<u32>| if is_enabled { attempts.unwrap_or(attempts_default) } else { 1 };
     let Some(mut retry) = fields.object("retry", faults) else { return (attempts_of(default(None), None), CallBackoff::Exponential) };
     let is_enabled = retry.flag("enabled", faults);
     let attempts = retry.number("max_attempts", 1..=ATTEMPTS_MAX, faults);

@@ -1,14 +1,20 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::{CacheAges, CallBackoff, Canary, FallbackStep, Hedge, HedgeDelay, PickCount, SlowCallRule, TripRule};
+use crate::{
+    ids::{ApplicationId, OrganizationId},
+    model::{
+        Application, ApplicationKind, CacheAges, CallBackoff, Canary, FallbackStep, Hedge, HedgeDelay, PickCount, SlowCallRule, TripRule,
+    },
+    time::Timestamp,
+};
 
 fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with("https://") { Ok(()) } else { Err("must begin with `https://`".to_owned()) }
 }
 
 fn read_it(document: &Value) -> Result<Manifest, Vec<ManifestFault>> {
-    read(document, &ManifestDefaults::default(), &check_url)
+    read(document, None, &ManifestDefaults::default(), &check_url)
 }
 
 fn capability(of: Value) -> Capability {
@@ -131,7 +137,7 @@ fn every_fault_is_named() {
         (json!({"capabilities": {}, "webhooks": {}}), &["webhooks"]),
         (json!({"capabilities": {}, "base_url": "ftp://x", "baseUrl": "https://x"}), &["base_url", "base_url"]),
         (json!({"capabilities": {}, "base_url": "https://x?a=1"}), &["base_url"]),
-        (json!({"capabilities": {}, "owner_email": "a@b.c", "healthPath": "/h"}), &["owner_email", "health_path"]),
+        (json!({"capabilities": {}, "owner_email": "nobody", "healthPath": "h"}), &["owner_email", "health_path"]),
         (json!({"base_url": "https://a.example", "capabilities": {}, "health_path": "h"}), &["health_path"]),
         (json!({"base_url": "https://a.example", "capabilities": {}, "health_path": "/a b"}), &["health_path"]),
         (json!({"base_url": "https://a.example", "capabilities": {}, "health_path": 7}), &["health_path"]),
@@ -179,4 +185,53 @@ fn a_huge_manifest_is_refused_with_few_words() {
     assert_eq!(faults(json!({"capabilities": wrong})).len(), 50);
     let large = json!({"capabilities": {"one": {"path": "/", "fallback": [{"type": "default", "static": "x".repeat(70_000)}]}}});
     assert_eq!(faults(large), ["capabilities.one.fallback[0].static"]);
+}
+
+#[test]
+fn what_a_manifest_leaves_open_is_the_applications() {
+    let application = Application {
+        id: ApplicationId::from_uuid(uuid::Uuid::from_u128(1)),
+        organization: OrganizationId::from_uuid(uuid::Uuid::from_u128(2)),
+        uid: None,
+        name: "shop".to_owned(),
+        kind: ApplicationKind::Custom,
+        strict_event_types: false,
+        owner_email: None,
+        base_url: Some("https://app.example".to_owned()),
+        health_path: Some("/up".to_owned()),
+        created_at: Timestamp::EPOCH,
+    };
+    let read = |more: Value| {
+        let mut document = json!({"capabilities": {"one": {"path": "/one"}}});
+        document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        read(&document, application.base_url.as_deref(), &ManifestDefaults::default(), &check_url).unwrap()
+    };
+    let places = |manifest: &Manifest| {
+        let of = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        format!("{} {}", of(manifest.base_url(&application)), of(manifest.health_path(&application)))
+    };
+    assert_eq!(places(&read(json!({}))), "https://app.example /up");
+    assert_eq!(places(&read(json!({"baseUrl": "https://other.example", "healthPath": "/health"}))), "https://other.example /health");
+    for off in [json!({"health_path": null}), json!({"healthPath": null})] {
+        assert_eq!(places(&read(off)), "https://app.example -");
+    }
+    assert_eq!(read(json!({})).owner_email, None);
+    assert_eq!(read(json!({"ownerEmail": "a@b.c"})).owner_email, EmailAddress::parse("a@b.c").ok());
+    // What the application has itself is held against the paths, too.
+    let too_far = |url: &str| if url.len() > 30 { Err("is too long".to_owned()) } else { Ok(()) };
+    let document = json!({"capabilities": {"one": {"path": "/a-path-that-is-too-long"}}, "health_path": "/health-of-this-app"});
+    let faults = super::read(&document, application.base_url.as_deref(), &ManifestDefaults::default(), &too_far).unwrap_err();
+    assert_eq!(faults.into_iter().map(|fault| fault.field).collect::<Vec<_>>(), ["health_path", "capabilities.one.path"]);
+}
+
+#[test]
+fn a_base_url_of_an_application_leaves_room_for_paths() {
+    let fault = |url: &str| fault_of_application_base_url(url, &check_url);
+    assert_eq!(fault("https://app.example/v1"), None);
+    assert_eq!(fault(&format!("https://app.example/{}", "a".repeat(980))), None);
+    for bad in
+        ["http://app.example", "https://app.example?a=1", "https://app.example#a", &format!("https://app.example/{}", "a".repeat(981))]
+    {
+        assert!(fault(bad).is_some(), "{bad}");
+    }
 }
