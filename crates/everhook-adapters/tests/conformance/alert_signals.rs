@@ -222,7 +222,7 @@ async fn apps_are_listed_whose_last_health_check_failed() {
     given
         .store
         .put_manifest(
-            ManifestChange { read: read, manifest: manifest(given.organization, given.application, 1) },
+            ManifestChange { read, manifest: manifest(given.organization, given.application, 1) },
             Vec::new(),
             Some(check),
             Vec::new(),
