@@ -23,6 +23,7 @@ pub mod shape;
 pub mod breakdowns;
 pub mod catalog;
 pub mod counted;
+pub mod owned_tasks;
 pub mod processors;
 pub mod providers;
 pub mod pruned;

@@ -19,6 +19,8 @@ const SORTS: &str = "USE TEMP B-TREE FOR ORDER BY";
 const WALKS_OPEN_OPERATIONS: &str = "SCAN o USING INDEX operations_with_work";
 /// An index that holds few rows, however many endpoints there are.
 const WALKS_BARRIERS: &str = "SCAN lanes USING INDEX lanes_with_barrier";
+/// The most rows that statements name themselves: walking these is no scan of a table.
+const CONSTANT_ROWS_MAX: i32 = 5;
 /// Minutes, hours and days.
 const WALKS_SPANS: [&str; 3] = ["SCAN 3 CONSTANT ROWS", "SCAN 3-ROW VALUES CLAUSE", "SCAN s"];
 /// The five stretches that a time is cut into.
@@ -45,7 +47,8 @@ async fn in_a_file_of_a_million_deliveries_every_statement_goes_by_an_index_and_
         let slow: Vec<_> = plan.iter().filter(|step| is_slow(step) && !statement.excused.contains(&step.as_str())).collect();
         assert!(slow.is_empty(), "{}: {slow:?} in {plan:#?}", statement.name);
         assert!(cost.steps <= STEPS_MAX, "{}: {cost:?} by {plan:#?}", statement.name);
-        assert_eq!((cost.scanned, cost.built), (0, 0), "{}: {plan:#?}", statement.name);
+        let walked = if statement.excused.is_empty() { 0 } else { CONSTANT_ROWS_MAX };
+        assert!(cost.scanned <= walked && cost.built == 0, "{}: {cost:?} by {plan:#?}", statement.name);
         assert!(cost.rows > 0 || !statement.is_list, "{} found nothing to read", statement.name);
     }
 }

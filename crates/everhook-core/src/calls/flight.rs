@@ -43,18 +43,19 @@ pub(super) struct Flights(Mutex<FxHashMap<CacheKey, Weak<Flight>>>);
 /// A flight that somebody waits for.
 pub(super) struct Flight {
     end: watch::Receiver<Option<Arc<FlightEnd>>>,
-    task: AbortHandle,
+    /// None where the server has ended.
+    task: Option<AbortHandle>,
     until: Arc<Until>,
     /// Until when others may join: a request that hangs must not be handed on from one caller to the next for ever.
     joined_until: Timestamp,
     /// Whether its answer is of use even if nobody waits: it is kept, or comes late and says how the app is.
-    goes_on: Arc<AtomicBool>,
+    runs_on: Arc<AtomicBool>,
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        if !self.goes_on.load(Ordering::Acquire) {
-            self.task.abort();
+        if !self.runs_on.load(Ordering::Acquire) {
+            self.task.iter().for_each(AbortHandle::abort);
         }
     }
 }
@@ -131,7 +132,7 @@ impl Calls {
         let (tell, end) = watch::channel(None);
         let is_kept = key.is_some() && capability.keeps_answers();
         let landing = Landing { calls: Arc::downgrade(self), key };
-        let (until, goes_on) = (Arc::new(Until::new(ask.until)), Arc::new(AtomicBool::new(is_kept)));
+        let (until, runs_on) = (Arc::new(Until::new(ask.until)), Arc::new(AtomicBool::new(is_kept)));
         let joined_until = ask.begun_at + capability.spec.timeout;
         let race = Race {
             calls: self.clone(),
@@ -139,14 +140,16 @@ impl Calls {
             gate: gate.clone(),
             ask,
             until: until.clone(),
-            goes_on: goes_on.clone(),
+            runs_on: runs_on.clone(),
             is_kept,
         };
-        let task = tokio::spawn(async move {
+        let requests = async move {
             let _landing = landing;
             race.run(&tell).await;
-        });
-        Flight { end, task: task.abort_handle(), until, joined_until, goes_on }
+        };
+        // Without its owner the server has ended: nobody waits for an answer any more.
+        let task = self.tasks.upgrade().map(|tasks| tasks.spawn(requests));
+        Flight { end, task, until, joined_until, runs_on }
     }
 }
 
@@ -176,7 +179,7 @@ struct Race {
     ask: Ask,
     /// When the app's time is over: later than the call said that began it, if others wait for longer.
     until: Arc<Until>,
-    goes_on: Arc<AtomicBool>,
+    runs_on: Arc<AtomicBool>,
     is_kept: bool,
 }
 
@@ -212,7 +215,7 @@ impl Race {
         self.note(&answer);
         if !under_way.late.is_empty() {
             // Whoever waited goes away now, and takes the flight along that nobody needs.
-            self.goes_on.store(true, Ordering::Release);
+            self.runs_on.store(true, Ordering::Release);
         }
         let _ = tell.send(Some(Arc::new(FlightEnd { answer, requests })));
         if !under_way.late.is_empty() {

@@ -23,7 +23,7 @@ mod shadow;
 mod spans;
 mod until;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
@@ -46,6 +46,7 @@ use crate::{
     ids::{ApplicationId, LaneId, OrganizationId, Ref},
     limits::evaluations::Evaluations,
     metrics::Metrics,
+    owned_tasks::OwnedTasks,
     policy::{breaker::Transition, calls::manifest::ManifestDefaults},
     ports::{
         ApplicationStore, BreakerChange, BreakerKept, BreakerStore, CallRecords, Clock, Entropy, ManifestStore, Ports, Spans, StoreError,
@@ -80,6 +81,8 @@ pub struct Calls {
     gates: Gates,
     cache: AnswerCache,
     flights: Flights,
+    /// Where requests to apps run, whoever waits for them.
+    tasks: Weak<OwnedTasks>,
     shadows: shadow::Shadows,
     quorum: quorum::Quorum,
     draw_writes: DrawWrites,
@@ -105,7 +108,7 @@ impl Calls {
     /// Over these ports, with so many requests to apps under way at most.
     pub(crate) fn new(
         ports: &Ports,
-        evaluations: Arc<Evaluations>,
+        (evaluations, tasks): (Arc<Evaluations>, Weak<OwnedTasks>),
         defaults: ManifestDefaults,
         in_flight_max: u32,
         metrics: Arc<Metrics>,
@@ -127,6 +130,7 @@ impl Calls {
             gates: Gates::new(in_flight_max),
             cache: AnswerCache::default(),
             flights: Flights::default(),
+            tasks,
             shadows: shadow::Shadows::default(),
             quorum: quorum::Quorum::new(ports.breaker_votes.clone(), ports.leases.terms() == Terms::Shared),
             draw_writes: DrawWrites::default(),

@@ -20,17 +20,17 @@ impl Until {
 
     /// Somebody waits until then. Says whether the flight still goes on: else they need another one.
     pub(super) fn extend(&self, until: Timestamp) -> bool {
-        let mut goes_on = false;
+        let mut runs_on = false;
         self.0.send_if_modified(|kept| match kept {
             None => false,
             Some(at) => {
-                goes_on = true;
+                runs_on = true;
                 let is_later = until > *at;
                 *at = until.max(*at);
                 is_later
             }
         });
-        goes_on
+        runs_on
     }
 
     /// Waits for the end, which may be moved meanwhile. From then on nobody can join.

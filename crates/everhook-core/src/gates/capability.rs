@@ -205,7 +205,9 @@ impl CapabilityGate {
             return Err(Standstill::CircuitOpen { until: state.breaker.flows_from(now) });
         }
         let app = state.app.app().clone();
-        if !state.limit.may_begin(state.breaker.concurrency_limit()) || !app.begin(state.limit.in_flight()) {
+        // Of a breaker that has just closed, requests that are late began before it did.
+        let since_closed = state.breaker.concurrency_limit().map(|limit| limit.saturating_add(state.late));
+        if !state.limit.may_begin(since_closed) || !app.begin(state.limit.in_flight()) {
             return Err(Standstill::AtCapacity);
         }
         match state.breaker.begin(now, call) {

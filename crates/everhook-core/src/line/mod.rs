@@ -55,6 +55,7 @@ use crate::{
     metrics::{Counter, Metrics},
     model::{EventType, Profile, RetentionPeriods, Target},
     nodes::held_lease::HeldLease,
+    owned_tasks::OwnedTasks,
     policy::{
         calls::manifest::ManifestDefaults,
         endpoint_health::EndpointHealthSettings,
@@ -148,6 +149,8 @@ pub struct Line {
     pub parking_looks: parking::ParkingLooks,
     /// How much sources have before them that their processors cannot take.
     pub source_backlogs: Arc<Counted<SourceId>>,
+    /// What goes on beside requests, and ends with this.
+    pub tasks: Arc<OwnedTasks>,
     /// How many health connections organizations have.
     pub connection_counts: Counted<OrganizationId>,
 }
@@ -240,7 +243,7 @@ impl Line {
         } = settings;
         let evaluations = Arc::new(Evaluations::new(ports.clock.clone(), evaluation_threads));
         let (backlog, spool_bell) = (Arc::new(SpoolBacklog::new(&ports)), Arc::default());
-        let metrics: Arc<Metrics> = Arc::default();
+        let (metrics, tasks): (Arc<Metrics>, Arc<OwnedTasks>) = Default::default();
         Self {
             held_lease: HeldLease::new(ports.leases.terms(), ports.clock.clone()),
             repeated_failures: RepeatedFailures::new(ports.leases.terms()),
@@ -252,7 +255,13 @@ impl Line {
             intake: Intake::new(&ports, &backlog, &spool_bell, &metrics),
             backlog,
             spool_bell,
-            calls: Arc::new(Calls::new(&ports, evaluations.clone(), manifest_defaults, calls_in_flight_max, metrics.clone())),
+            calls: Arc::new(Calls::new(
+                &ports,
+                (evaluations.clone(), Arc::downgrade(&tasks)),
+                manifest_defaults,
+                calls_in_flight_max,
+                metrics.clone(),
+            )),
             metrics,
             breakdowns: Breakdowns::default(),
             evaluations,
@@ -276,6 +285,7 @@ impl Line {
             notifications,
             parking_looks: parking::ParkingLooks::default(),
             source_backlogs: Arc::new(Counted::up_to(source_backlogs::SOURCE_BACKLOG_MAX)),
+            tasks,
             connection_counts: Counted::up_to(CONNECTIONS_OF_ORGANIZATION_MAX),
             node,
             idempotency_window,

@@ -31,10 +31,11 @@ pub(crate) fn take_room(line: &Line, source: &Source, items: usize) -> Result<()
 fn count_beside(line: &Line, source: &Source) {
     let (control, backlogs, clock) = (line.ports.delivery_control.clone(), line.source_backlogs.clone(), line.ports.clock.clone());
     let id = source.id;
-    tokio::spawn(async move {
+    let count = async move {
         match control.waiting_backlog(id.into(), SOURCE_BACKLOG_MAX + 1).await {
             Ok(backlog) => backlogs.note_count(id, backlog.count, clock.now()),
             Err(error) => tracing::debug!(source.id = %id, "cannot count what waits for the processor of a source: {}", error.in_words()),
         }
-    });
+    };
+    line.tasks.spawn(count);
 }

@@ -325,8 +325,11 @@ impl Owned {
     /// What a stranger puts into a path: the id, and the uid or name where that stands for it. No names for a path that names nothing.
     fn names(&self, route: &Route) -> Vec<String> {
         let named = route.named();
-        // Kinds of sources are the same for everybody, and names of profiles are everybody's own: who erases one erases nothing of others.
-        let Some(kind) = named.first().copied().filter(|kind| !["source-kinds", "profiles"].contains(kind)) else { return Vec::new() };
+        // Kinds of sources are the same for everybody, and names of profiles and of users at providers are everybody's own: who erases one erases nothing of
+        // others.
+        let Some(kind) = named.first().copied().filter(|kind| !["source-kinds", "profiles", "users"].contains(kind)) else {
+            return Vec::new();
+        };
         assert!(
             matches!(named[1..], [] | ["deliveries" | "attempts" | "call" | "capabilities" | "draws"]),
             "{} names two things: teach this test which belong together",

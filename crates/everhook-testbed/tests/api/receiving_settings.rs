@@ -273,8 +273,8 @@ async fn the_events_of_a_source_say_whom_they_are_about_how_often_they_may_be_tr
     for event in &bare {
         // The schedule `ingest` tries five times.
         assert_eq!(event["max_attempts"], 5, "{event}");
-        assert!(event["attempts"].is_u64() && event.as_object().unwrap().contains_key("next_retry_at"), "{event}");
-        for absent in ["payload", "payload_base64", "attempt_count", "next_attempt_at"] {
+        assert!(event["attempt_count"].is_u64() && event.as_object().unwrap().contains_key("next_retry_at"), "{event}");
+        for absent in ["payload", "payload_base64", "attempts", "next_attempt_at"] {
             assert_eq!(event.get(absent), None, "{absent}");
         }
     }

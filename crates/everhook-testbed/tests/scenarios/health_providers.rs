@@ -278,7 +278,7 @@ async fn an_event_that_cannot_be_processed_for_long_is_a_dead_letter_after_five_
     world.pass(hours(3)).await;
     assert_eq!(requests(&world, ACTIVITY_URL), 5);
     let dead = world.dead_letters().await;
-    assert_eq!((dead.len(), dead[0].kind, dead[0].failures), (1, LaneKind::Processor, 5));
+    assert_eq!((dead.len(), dead[0].kind, dead[0].attempts), (1, LaneKind::Processor, 5));
     // Retried by hand once the provider is back, it is processed.
     world.network.script(ACTIVITY_URL, [], Answer::Body(200, ACTIVITY));
     everhook_core::line::recall::recall(world.line(), world.organization, dead[0].id).await.expect("it is retried");

@@ -36,6 +36,7 @@ const CORE: Layers = Layers {
         ("providers", &["health", "ids", "model", "ports", "time"]),
         ("processors", &["health", "ids", "model", "ports", "providers", "time"]),
         ("reading", &[]),
+        ("owned_tasks", &[]),
         ("repeated_failure", &["ports", "time"]),
         ("shape", &["ids", "model", "ports", "signing", "time"]),
         ("catalog", &["ids", "model", "policy", "ports", "reading", "shape", "time"]),
@@ -43,7 +44,10 @@ const CORE: Layers = Layers {
         ("breakdowns", &["ids", "model", "ports", "time"]),
         ("limits", &["ids", "model", "policy", "ports", "pruned", "time", "repeated_failure"]),
         ("gates", &["ids", "model", "policy", "ports", "time"]),
-        ("calls", &["gates", "ids", "limits", "metrics", "model", "policy", "ports", "pruned", "reading", "signing", "time"]),
+        (
+            "calls",
+            &["owned_tasks", "gates", "ids", "limits", "metrics", "model", "policy", "ports", "pruned", "reading", "signing", "time"],
+        ),
         (
             "line",
             &[
@@ -58,6 +62,7 @@ const CORE: Layers = Layers {
                 "limits",
                 "metrics",
                 "model",
+                "owned_tasks",
                 "policy",
                 "ports",
                 "processors",
@@ -114,6 +119,7 @@ const CORE: Layers = Layers {
         (
             "jobs",
             &[
+                "calls",
                 "catalog",
                 "ids",
                 "lifecycle",

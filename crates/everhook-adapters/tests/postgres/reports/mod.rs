@@ -203,7 +203,7 @@ fn other_lane(digit: char, number: usize, kind: &str) -> String {
         SELECT lane, '{lane}', '{application}', 1, 1, 1, 1, 1, 1 FROM lanes WHERE id = '{lane}';
         INSERT INTO attempts (delivery_id, number, status, breaker, node, duration, scheduled_at, picked_after, executed_after)
         VALUES ('{lane}', 1, 0, 0, 1, 1, 1, 1, 1);
-        INSERT INTO rollups SELECT lane, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM lanes WHERE id = '{lane}';
+        INSERT INTO rollups SELECT lane, 1, 1, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, '' FROM lanes WHERE id = '{lane}';
         INSERT INTO endpoint_activity (lane, consecutive_failures) SELECT lane, 0 FROM lanes WHERE id = '{lane}';
         INSERT INTO dead_letters (
             id, organization_id, application_id, event_id, event_type, endpoint_id, kind, target, last_delivery_id, status, cause, failure_category,

@@ -262,8 +262,8 @@ fn special(kind: &str) -> Golden {
             let signature = hex(hmac1(&sha1(SECRET.as_bytes()), payload.as_bytes()));
             let body = format!("bt_payload=PG5vdGlmaWNhdGlvbi8%2B%0A&bt_signature=other%7C00%26pub%7C{signature}");
             let golden = signed(Sent::post(body).with("content-type", FORM), &[]);
-            let ours = format!("%26pub%7C{signature}");
-            with_app_id(of_parts(golden, &["bt_payload=PG5vdGlmaWNhdGlvbi8%2B%0A&bt_signature", &ours]), "pub")
+            // The public key before it says whose signature it is, and is not signed.
+            with_app_id(of_parts(golden, &["bt_payload=PG5vdGlmaWNhdGlvbi8%2B%0A&bt_signature", &signature]), "pub")
         }
         "adyen" => adyen(),
         "adyen-platform" => {

@@ -18,7 +18,7 @@ const SPREAD_SMOOTHED_OVER: f64 = 64.0;
 /// An answer counts for at most so many times the average: one of the tail is no queue, and many of them still raise the average quickly.
 const OUTLIER: f64 = 3.0;
 /// Of times that vary by themselves, the shortest average is shorter than the usual one by about so much of their spread. That is no queue.
-const LUCK: f64 = 6.0;
+const LUCK: f64 = 10.0;
 /// What times vary by, as a share of the average, without being said to vary: an app that always takes as long is watched closely.
 const SPREAD_FREE: f64 = 0.2;
 /// What the average may be above the best one without a queue, as a share of it: less is measured by nobody.

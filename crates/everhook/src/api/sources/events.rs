@@ -50,7 +50,7 @@ pub struct ReceivedEventOut {
     /// The number of deliveries created when it was received.
     deliveries: u32,
     /// The most attempts of one of its deliveries.
-    attempts: u32,
+    attempt_count: u32,
     /// The most attempts that one of its deliveries may have; 0 if it has none.
     max_attempts: u32,
     #[schema(required = true)]
@@ -181,7 +181,7 @@ fn shown(ReceivedEvent { received, progress, profile, event }: ReceivedEvent, so
         user_id: profile.map(|profile| profile.as_str().to_owned()),
         duplicate_of: received.duplicate_of.map(|id| id.to_string()),
         deliveries: received.event.deliveries,
-        attempts: progress.attempts,
+        attempt_count: progress.attempts,
         max_attempts: progress.max_attempts,
         last_error: progress.last_error,
         received_at: received.event.created_at.to_string(),
