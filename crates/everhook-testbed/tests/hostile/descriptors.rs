@@ -80,7 +80,7 @@ async fn a_server_that_runs_out_of_descriptors_keeps_its_deliveries_and_their_at
     let waiting = publisher.ask(Method::GET, "/v1/deliveries", None).await.expect("a page");
     let first = &waiting["data"][0];
     assert_eq!((first["status"].as_str(), first["attempt_count"].as_u64()), (Some("waiting"), Some(0)), "{first}");
-    assert_eq!(arena.node.times_said("this machine lacks what deliveries need"), 1);
+    assert_eq!(arena.node.times_said("this machine has run out of a resource that deliveries need"), 1);
     assert!(limit_open_files(arena.node.pid(), 4_096));
     let deadline = Instant::now() + Duration::from_secs(5);
     while !is_nothing_open(&mut publisher).await && Instant::now() < deadline {

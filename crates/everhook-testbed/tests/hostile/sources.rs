@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    arena::{Arena, LeftToEnd, Tenant, keep_sending},
+    arena::{Arena, Bounds, LeftToEnd, Tenant, keep_sending},
     connections::connect_from,
 };
 
@@ -88,7 +88,9 @@ async fn a_flood_of_large_bodies_that_nobody_signed_is_refused() {
     let headers = format!("Content-Type: application/json\r\nX-GitHub-Event: push\r\nX-Hub-Signature-256: sha256={}\r\n", "0".repeat(64));
     let watch = arena.watch().await;
     let statuses = flood(&arena, 40, &path, &headers, body.as_bytes()).await;
-    watch.end("40 clients that post 1 MB with a wrong signature to a source").await;
+    // A debug build keeps more of what it has freed than a release build, and takes in more of these bodies the quieter the machine is.
+    let bounds = Bounds::of_this_run_growing(675 << 20);
+    watch.end_within("40 clients that post 1 MB with a wrong signature to a source", bounds).await;
     // 503: there is no memory for more bodies of the organization at this moment.
     assert_only(&statuses, &[401, 503]);
     assert!(statuses.contains_key(&401) && stored(&arena.attacker, &path).await == 0, "{statuses:?}");
