@@ -23,6 +23,9 @@ EXAMPLES = 30
 NOWHERE = "https://nowhere.invalid/"
 SECONDS_MAX = 1200
 
+# What the server says where names that were made up are looked up and no resolver answers: then look-ups wait for each other.
+NO_RESOLVER = "too many host names are being resolved"
+
 
 def free_address():
     with socket.socket() as probe:
@@ -101,7 +104,7 @@ def main(everhook, schemathesis):
         finally:
             server.stop()
         server.log.seek(0)
-        faults = [line for line in server.log if " ERROR " in line or "panicked" in line]
+        faults = [line for line in server.log if (" ERROR " in line or "panicked" in line) and NO_RESOLVER not in line]
     sys.stdout.writelines(faults)
     return failed or bool(faults)
 
