@@ -1,7 +1,7 @@
 //! `bench --calls`: 200 callers at once against an app with each of the faults that apps have, and that its recovery is noticed.
 //!
-//! The limit of concurrency begins at twenty for each app and shrinks with each timeout: who is over it is answered at once, and does not wait. So that all
-//! 200 wait, there are as many applications as that takes, and each fault has a capability of its own.
+//! The limit of concurrency begins at twenty for each app, of which one capability leaves some to others, and shrinks with each timeout: who is over it is
+//! answered at once, and does not wait. So that all 200 wait, there are as many applications as that takes, and each fault has a capability of its own.
 
 use std::{
     sync::Arc,
@@ -20,8 +20,8 @@ use super::{
 use crate::cli::client::{Connection, Server};
 
 /// How many applications there are, and how many callers each has.
-const APPLICATIONS: u32 = 10;
-const CALLERS_OF_ONE: u32 = 20;
+const APPLICATIONS: u32 = 20;
+const CALLERS_OF_ONE: u32 = 10;
 /// How long a call may take, and what beyond that.
 const TIMEOUT: Duration = Duration::from_millis(500);
 const SLACK_MS: f64 = 50.0;

@@ -135,7 +135,7 @@ async fn set_up(server: &Arc<Server>, app: &FaultApp) -> anyhow::Result<()> {
     let _ = connection.ask(Method::POST, "/v1/applications", Some(&made)).await;
     let breaker =
         json!({"failure_threshold": BREAKER_FAILURES, "sleep_window_ms": BREAKER_SLEEP.as_millis() as u64, "success_threshold": 1});
-    let ask = json!({"path": "/", "timeout": TIMEOUT.as_millis() as u64, "circuit_breaker": breaker, "fallback": [{"type": "default", "static": null}]});
+    let ask = json!({"path": "/", "timeout": TIMEOUT.as_millis() as u64, "circuit_breaker": breaker, "fallback": [{"type": "default", "static": {"ok": false}}]});
     let manifest = json!({"base_url": format!("http://{}", app.address), "capabilities": {"ask": ask}});
     connection.ask(Method::PUT, "/v1/applications/bench-picture/manifest", Some(&manifest)).await.context("the manifest is refused")?;
     connection.send(Method::POST, CALL, &br#"{"payload":1}"#[..]).await?;
