@@ -32,6 +32,10 @@ const CONTROL_BODY_WEIGHT: usize = 8;
 /// From this size on a body takes milliseconds to parse, for which others should not wait.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
 
+/// How much is reserved at once for a body that comes in pieces: growing piece by piece copies it again and again, and leaves each smaller copy to the
+/// allocator. What is announced and never sent takes no memory, only addresses.
+const RESERVED_BYTES_MAX: usize = 1024 * 1024;
+
 /// How deep JSON may nest: what every parser downstream can be trusted to take.
 const DEPTH_MAX: usize = 128;
 
@@ -156,8 +160,9 @@ pub(super) async fn read(body: Body, bytes_max: usize, mut charge: Charge) -> Re
     }
 }
 
-/// Most bodies come in one piece, which is handed on without copying.
+/// Most bodies come in one piece, which is handed on without copying. The others are put together where there is room for all that was announced.
 async fn collect(mut body: Body, bytes_max: usize, charge: &mut Charge) -> Result<Bytes, ApiError> {
+    let announced = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
     let mut first = Bytes::new();
     let mut all: Option<BytesMut> = None;
     while let Some(frame) = body.frame().await {
@@ -171,7 +176,8 @@ async fn collect(mut body: Body, bytes_max: usize, charge: &mut Charge) -> Resul
             Some(all) => all.extend_from_slice(&data),
             None if first.is_empty() => first = data,
             None => {
-                let mut joined = BytesMut::from(&*std::mem::take(&mut first));
+                let mut joined = BytesMut::with_capacity(announced.min(RESERVED_BYTES_MAX).max(first.len() + data.len()));
+                joined.extend_from_slice(&std::mem::take(&mut first));
                 joined.extend_from_slice(&data);
                 all = Some(joined);
             }
